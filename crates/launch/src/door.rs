@@ -20,6 +20,13 @@ use crate::sys;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What is sent with the file.
 const ANSWER: &[u8] = b"m";
+const ANSWERS_AT_ONCE: usize = 16;
+
+/// Whether the other side is of this user, or root.
+fn is_ours(other: &UnixStream) -> io::Result<bool> {
+    let user = getsockopt(other, PeerCredentials)?.uid();
+    Ok(user == 0 || user == geteuid().as_raw())
+}
 
 fn address(session: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("heapledger-memory-{session}"))
@@ -44,17 +51,16 @@ impl Door {
         self.listener.as_fd()
     }
 
-    /// Answers those who have asked by now.
+    /// Answers those who have asked by now, but not without end: `run` has its program to look after.
     pub fn answer(&self) {
-        while let Ok((asker, _)) = self.listener.accept() {
+        for (asker, _) in (0..ANSWERS_AT_ONCE).map_while(|_| self.listener.accept().ok()) {
             // Who gets nothing is told so by the end of the connection.
             let _ = self.hand_out(&asker);
         }
     }
 
     fn hand_out(&self, asker: &UnixStream) -> io::Result<()> {
-        let user = getsockopt(asker, PeerCredentials)?.uid();
-        if user != 0 && user != geteuid().as_raw() {
+        if !is_ours(asker)? {
             return Ok(());
         }
         let memory = File::open(format!("/proc/{}/mem", self.pid))?;
@@ -71,6 +77,10 @@ impl Door {
 /// If there is no such `run`, or it gives nothing.
 pub fn ask(session: &str) -> io::Result<File> {
     let stream = UnixStream::connect_addr(&address(session)?)?;
+    // Anybody can have a socket of that name.
+    if !is_ours(&stream)? && !geteuid().is_root() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     stream.set_read_timeout(Some(PATIENCE))?;
     sys::receive_file(&stream)
 }
