@@ -4,67 +4,24 @@
 #![no_std]
 #![no_main]
 
-use core::arch::{asm, global_asm};
+mod start;
+
 use core::fmt::Write;
-use core::ptr::with_exposed_provenance_mut;
+use core::ptr::with_exposed_provenance;
 
 use heapledger_wire::line::Binary;
 use heapledger_wire::message::Mark;
 use heapledger_wire::{Line, Sender, WireEvent};
-
-global_asm!(
-    ".section .vectors, \"a\"",
-    ".word stack_top, Reset",
-    ".rept 14",
-    ".word Fault",
-    ".endr",
-    ".text",
-    ".thumb_func",
-    ".global Reset",
-    "Reset:",
-    "ldr r0, =bss_start",
-    "ldr r1, =bss_end",
-    "movs r2, #0",
-    "0: cmp r0, r1",
-    "bhs 1f",
-    "str r2, [r0], #4",
-    "b 0b",
-    "1: ldr r0, =data_start",
-    "ldr r1, =data_end",
-    "ldr r3, =data_load",
-    "2: cmp r0, r1",
-    "bhs 3f",
-    "ldr r2, [r3], #4",
-    "str r2, [r0], #4",
-    "b 2b",
-    "3: bl start",
-    ".thumb_func",
-    "Fault: movs r0, #99",
-    "bl end",
-);
-
-/// Ends QEMU with this status.
-#[unsafe(no_mangle)]
-extern "C" fn end(status: u32) -> ! {
-    let block = [0x2_0026, status];
-    // SAFETY: the semihosting call SYS_EXIT_EXTENDED.
-    unsafe { asm!("bkpt #0xab", in("r0") 0x20, in("r1") &raw const block) };
-    loop {}
-}
+use start::{fail as end, write as put};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     end(101)
 }
 
-fn put(register: usize, value: u32) {
-    // SAFETY: a register of this machine.
-    unsafe { with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
-}
-
 fn get(register: usize) -> u32 {
     // SAFETY: a register of this machine.
-    unsafe { with_exposed_provenance_mut::<u32>(register).read_volatile() }
+    unsafe { with_exposed_provenance::<u32>(register).read_volatile() }
 }
 
 /// The serial lines of the machine.
