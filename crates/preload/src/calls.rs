@@ -7,7 +7,7 @@ use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
 use crate::life;
 use crate::next;
-use crate::says::{SaysNothing, given_back};
+use crate::says::{SaysNothing, SaysNothingOfOld, given_back};
 use crate::watched::{self, Watched};
 use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
@@ -154,17 +154,13 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         }
         Shape::Resizes(_) | Shape::ResizesItems(..) => {
             if about != 0 {
-                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about, given_back(hooked.kind, frame));
+                let says = SaysNothingOfOld(hooked.kind);
+                frame.kept = hooks::realloc_begins(&SHARED, &frame.registers, about, says);
             }
         }
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
         // Programs ask it of each block: where nobody looks at them that must cost nothing.
-        Shape::Asks if guard::is_on() => {
-            let block = argument(frame, 0);
-            if block != 0 {
-                unknown::size_asked(&SHARED, &frame.registers, block, given_back(hooked.kind, frame));
-            }
-        }
+        Shape::Asks if guard::is_on() => size_is_asked(frame, hooked.kind),
         Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => {}
     }
     if may_call_others(hooked) {
@@ -181,6 +177,15 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
 fn book_end(frame: &CallFrame, block: usize, by: Kind) {
     let says = given_back(by, frame);
     hooks::block_ends(&SHARED, hooks::ready_to_follow(&SHARED), &frame.registers, block, by, says);
+}
+
+/// Neither is this.
+#[inline(never)]
+fn size_is_asked(frame: &CallFrame, by: Kind) {
+    let block = argument(frame, 0);
+    if block != 0 {
+        unknown::size_asked(&SHARED, &frame.registers, block, given_back(by, frame));
+    }
 }
 
 /// Second half; returns the result.

@@ -47,15 +47,36 @@ impl<const HOOK: usize> Says for SaysNothing<HOOK> {
 
     #[inline(always)]
     fn given_back(&self) -> Option<GivenBack> {
-        Some(GivenBack {
-            by: const { hooked_at(HOOK).kind },
-            size: None,
-            alignment: 0,
-            asked_alignment: 0,
-            operators_are_shared: others::share_operators,
-            all_call_us: others::all_call_us,
-            is_glibc: others::is_glibc,
-            is_no_block: |_| false,
-        })
+        Some(nothing_said(const { hooked_at(HOOK).kind }))
+    }
+}
+
+/// What functions say that resize a block: nothing of what it was. Made likewise, and until then a byte on the program's stack.
+#[derive(Clone, Copy)]
+pub(crate) struct SaysNothingOfOld(pub(crate) Kind);
+
+impl Says for SaysNothingOfOld {
+    #[inline(always)]
+    fn layout(&self) -> Option<SaidLayout> {
+        None
+    }
+
+    #[inline(always)]
+    fn given_back(&self) -> Option<GivenBack> {
+        Some(nothing_said(self.0))
+    }
+}
+
+#[inline(always)]
+fn nothing_said(by: Kind) -> GivenBack {
+    GivenBack {
+        by,
+        size: None,
+        alignment: 0,
+        asked_alignment: 0,
+        operators_are_shared: others::share_operators,
+        all_call_us: others::all_call_us,
+        is_glibc: others::is_glibc,
+        is_no_block: |_| false,
     }
 }

@@ -174,11 +174,15 @@ impl Access<'_> {
     ) {
         if says.given_back().is_some_and(|given_back| self.looks_wrong(slot, &given_back)) {
             // Asked again there: it need not lie on the program's stack until then.
-            self.aside(move |access| {
-                if let Some(given_back) = says.given_back() {
-                    access.check_family(slot, given_back, registers, number);
-                }
-            });
+            self.aside(move |access| access.check_said_family(slot, says, registers, number));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_said_family(&mut self, slot: Slot, says: impl Says, registers: &Registers, number: Option<Number>) {
+        if let Some(given_back) = says.given_back() {
+            self.check_family(slot, given_back, registers, number);
         }
     }
 

@@ -360,17 +360,24 @@ fn realloc_begins_slowly(
 fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     access.note_said(says);
     let Some(detached) = policy::detach(&mut access, address as u64) else {
-        if says.given_back().is_some() {
-            access.aside(move |access| {
-                if let Some(given_back) = says.given_back() {
-                    access.look_at_unknown(address as u64, given_back, registers, FoundAt::Realloc);
-                }
-            });
-        }
+        look_at_no_block(access, registers, address, says);
         return Reallocation::default();
     };
     access.look_at_layout(detached.slot(), says, (registers, None));
     Reallocation::of(detached)
+}
+
+/// A function by itself: what it says of the call has no place on the stack of those that have a block.
+#[cold]
+#[inline(never)]
+fn look_at_no_block(mut access: Access, registers: &Registers, address: usize, says: impl Says) {
+    if says.given_back().is_some() {
+        access.aside(move |access| {
+            if let Some(given_back) = says.given_back() {
+                access.look_at_unknown(address as u64, given_back, registers, FoundAt::Realloc);
+            }
+        });
+    }
 }
 
 /// A real `realloc` that has returned.
