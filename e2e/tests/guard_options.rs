@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, Ran, signal_of, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, root};
@@ -48,6 +49,37 @@ fn blocks_are_filled_as_was_asked_for() -> Result {
     ] {
         let (ran, errors) = asked(options, &["fills"])?;
         check!(ran.out() == expected && errors.is_empty(), "{options:?}: {errors:?} {ran}");
+    }
+    Ok(())
+}
+
+/// A child's errors are in no ledger. They are counted there, and for whoever asks whether there were any.
+#[test]
+fn errors_of_a_forked_child_are_counted() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch, "child")?;
+    for level in ["--guard=light", "--guard=full", "--guard=page=both"] {
+        for (words, status) in [(&["a", "b", "c"][..], 9), (&[][..], 0)] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let name = format!("{}{}", &level[8..10], words.len());
+            let ran = process::run(&mut under_run(&scratch, &name, &[level, "--error-exitcode=9"], &program, &words))?;
+            check!(ran.status.code() == Some(status) && ran.out() == "child 0\n", "{level}: {ran}");
+            let told = ran.err().matches("heap-buffer-overflow").count();
+            check!(told == words.len(), "{level}: {ran}");
+            let ledger = scratch.path(&format!("{name}.hl"));
+            let losses = &Stats::of(&ledger)?.0["losses"];
+            check!(losses["errors_unrecorded"].as_u64().unwrap_or(0) == told as u64, "{level}: {losses}");
+            let held = |most: &str| {
+                let said = process::run(command(heapledger()).arg("check").arg(&ledger).args(["--max-errors", most]))?;
+                Ok::<_, String>(said)
+            };
+            let (none, enough) = (held("0")?, held("3")?);
+            check!(none.status.success() == words.is_empty(), "{level}: {none}");
+            check!(enough.status.success(), "{level}: {enough}");
+            if !words.is_empty() {
+                check!(none.out().contains("3 errors were found in forked children"), "{level}: {none}");
+            }
+        }
     }
     Ok(())
 }

@@ -54,6 +54,8 @@ fn faults_of_the_program_are_its_own() -> Result {
                 plain.compare(&ran).map_err(said)?;
             }
             let errors = told::errors(&scratch.path("x.hl"))?;
+            let unrecorded = Stats::of(scratch.path("x.hl"))?.0["losses"]["errors_unrecorded"].as_u64().unwrap_or(0);
+            check!((unrecorded != 0) == (name == "forked" && word == "bad"), "{}", said(unrecorded.to_string()));
             check!(errors.is_empty() == (word == "good"), "{}", said(format!("{errors:#?}")));
             for error in errors {
                 let is_it = error.kind() == "heap-use-after-free" && error.found_at() == "instruction";

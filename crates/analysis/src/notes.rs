@@ -146,6 +146,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::MarksLost,
     TallyCounter::WindowsLost,
     TallyCounter::ErrorsLost,
+    TallyCounter::ErrorsUnrecorded,
     TallyCounter::GuardedLess,
     TallyCounter::AccountsLost,
 ];

@@ -145,6 +145,8 @@ counters! {
         GuardedLess = 34, "guarded_less";
         /// Bytes asked for in blocks that were not entered for want of room, where the recorder counts them: on a chip.
         LostBytes = 35, "lost_bytes";
+        /// Errors found where nothing is recorded, in forked children and after the end of the recording: standard error has them.
+        ErrorsUnrecorded = 36, "errors_unrecorded";
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was written beside a block, or into one that was freed: an error with who allocated it, and who freed it.
 #![forbid(unsafe_code)]
 
-use crate::access::{Access, Sign};
+use crate::access::{Access, Sign, count_apart};
 use crate::breaks::heapledger_error;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
@@ -12,7 +12,7 @@ use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
 use heapledger_format::record::{ADDRESS_MAX, RECORD_WORDS};
-use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, Site, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{Checked, Damage, HEADER_BYTES, Memory, Region, TAIL_BYTES};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, syscall};
@@ -134,6 +134,8 @@ pub fn report(shared: &'static Shared, found: &FoundDamage) {
         let is_told = hooks::follows(shared) && shared.settings().guard.has_reader;
         if hooks::follows(shared) {
             enter(shared, found);
+        } else {
+            count_apart(shared, TallyCounter::ErrorsUnrecorded);
         }
         if !is_told {
             say(found);
@@ -284,7 +286,11 @@ fn say(found: &FoundDamage) {
 #[cold]
 #[inline(never)]
 pub fn say_wrong_free(shared: &'static Shared, address: usize) {
-    if !(hooks::follows(shared) && shared.settings().guard.has_reader) {
+    let is_followed = hooks::follows(shared);
+    if !is_followed {
+        count_apart(shared, TallyCounter::ErrorsUnrecorded);
+    }
+    if !(is_followed && shared.settings().guard.has_reader) {
         let mut line = Text::<200>::new();
         line.push(b"bad-free: no live block begins at 0x").push_hex(address as u64);
         line.push(b", nothing was freed (process ").push_number(u64::from(syscall::getpid())).push(b")");

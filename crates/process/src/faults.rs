@@ -94,6 +94,8 @@ fn tell(shared: &'static Shared, access: &Touching) {
     let is_told = hooks::follows(shared) && shared.settings().guard.has_reader;
     if hooks::follows(shared) {
         enter(shared, access);
+    } else {
+        count_apart(shared, TallyCounter::ErrorsUnrecorded);
     }
     if !is_told {
         say(access);

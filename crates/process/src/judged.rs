@@ -2,7 +2,7 @@
 //! stack of the call, who allocated the block and who freed it.
 #![forbid(unsafe_code)]
 
-use crate::access::{Access, Sign};
+use crate::access::{Access, Sign, count_apart};
 use crate::breaks::heapledger_error;
 use crate::damage::{Around, KeptOfBlock};
 use crate::shared::Shared;
@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
-use heapledger_format::{Entry, Site, ThreadRow, Ticks};
+use heapledger_format::{Entry, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::judging::{FoundBlock, WrongCall};
 use heapledger_guard::{Damage, Found, Life};
 use heapledger_linux::text::Text;
@@ -115,6 +115,8 @@ pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) 
                 Err(_) if enter(shared, &found, call, (Site::NONE, ThreadRow::OTHER), 0) => heapledger_error(),
                 Err(_) => {}
             }
+        } else {
+            count_apart(shared, TallyCounter::ErrorsUnrecorded);
         }
         if !(follows && shared.settings().guard.has_reader) {
             say(&found, call, registers);

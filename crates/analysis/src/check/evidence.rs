@@ -128,7 +128,7 @@ impl Evidence {
             // Those that were found, as they are; of blocks that were not seen nothing is found, and that is no doubt.
             for note in &self.unseen {
                 let more = match note {
-                    Note::Loss(TallyCounter::ErrorsLost, number) => Off::By(*number),
+                    Note::Loss(TallyCounter::ErrorsLost | TallyCounter::ErrorsUnrecorded, number) => Off::By(*number),
                     Note::Damage(_) => Off::Unknown,
                     _ => Off::Not,
                 };

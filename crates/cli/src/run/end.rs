@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::{Clock, Names, NamingOptions, excuse, is_wrong, sites_of};
-use heapledger_format::Site;
+use heapledger_format::{Site, TallyCounter};
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
@@ -115,7 +115,9 @@ pub(crate) fn finish(
         say(&format!("{} was there already: this ledger is {}", wanted.display(), written.path.display()));
     }
     let errors = errors(&ledger, arguments).unwrap_or_default();
-    outcome.errors.set(i32::try_from(errors).unwrap_or(i32::MAX));
+    // Those of children are not in the ledger, and nobody excuses them.
+    let unrecorded = ledger.tallies().map_or(0, |tallies| tallies.get(TallyCounter::ErrorsUnrecorded));
+    outcome.errors.set(i32::try_from(errors.saturating_add(unrecorded)).unwrap_or(i32::MAX));
     if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match figures(&ledger, outcome.ended.span) {

@@ -327,6 +327,10 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::MarksLost => format!("{} no room.", counted(number, "mark found", "marks found")),
         TallyCounter::WindowsLost => format!("{} no room.", counted(number, "window found", "windows found")),
         TallyCounter::ErrorsLost => format!("{} no room.", counted(number, "error found", "errors found")),
+        TallyCounter::ErrorsUnrecorded => format!(
+            "{} in forked children, or after the end of the recording: standard error has a line of each, the ledger none.",
+            was(number, "error was found", "errors were found")
+        ),
         TallyCounter::GuardedLess => format!(
             "{} guarded less than was asked for, as far as there was room: by fills or canaries. --guard-memory SIZE lets \
              pages of blocks take more.",
