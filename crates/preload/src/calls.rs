@@ -4,10 +4,10 @@ use crate::SHARED;
 use crate::emulated;
 use crate::frame::{BookedBy, CallFrame, Caller};
 use crate::guard;
-use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape, hooked_at};
+use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
 use crate::life;
 use crate::next;
-use crate::says::{SaysNothing, SaysNothingOfOld, given_back};
+use crate::says::{SaysNothingOfOld, given_back};
 use crate::watched::{self, Watched};
 use heapledger_format::Kind;
 use heapledger_format::errors::ErrorKind;
@@ -53,7 +53,7 @@ fn is_booked(frame: &Caller) -> bool {
 
 #[cold]
 #[inline(never)]
-fn is_part_of(enclosing: Call, frame: &Caller, about: usize) -> bool {
+pub(crate) fn is_part_of(enclosing: Call, frame: &Caller, about: usize) -> bool {
     let caller = frame.return_address();
     // A mark that an exception left behind can be found on a later, deeper call; but an operator's body is
     // entered through a hook, which sets the mark anew.
@@ -304,7 +304,7 @@ fn may_call_others(hooked: &Hooked) -> bool {
 }
 
 #[inline(always)]
-fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
+pub(crate) fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
     let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
     let (usable, heap) = if is_apart {
         in_glibc(address, size, is_guarded)
@@ -341,7 +341,7 @@ fn book_block(
 /// The same where blocks are guarded. Compiled for itself: what it asks and has in memory, others have in registers.
 #[cold]
 #[inline(never)]
-fn book_guarded(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
+pub(crate) fn book_guarded(hook: usize, thread: Option<Ready>, frame: &Caller, address: usize, size: usize) -> usize {
     book_guarded_fast(hook, thread, frame, address, size)
 }
 
@@ -359,7 +359,7 @@ fn book_guarded_fast(hook: usize, thread: Option<Ready>, frame: &Caller, address
 
 /// Whether a block of this call may lie anywhere: it comes back by the next allocator's `free`, in front of which we stand (an allocator's
 /// own operators of C++ do not call it), nobody asks for an alignment, nor was told of it.
-fn may_lie_elsewhere(hook: usize, hooked: &Hooked, frame: &Caller) -> bool {
+pub(crate) fn may_lie_elsewhere(hook: usize, hooked: &Hooked, frame: &Caller) -> bool {
     next::gives_malloc_blocks(hook, hooked.family)
         && (hooked.family == Family::C || next::calls_malloc(hook))
         && matches!(hooked.shape, Shape::Block(_) | Shape::BlockOfItems(..))
@@ -370,7 +370,7 @@ fn may_lie_elsewhere(hook: usize, hooked: &Hooked, frame: &Caller) -> bool {
 /// A call gave no block. Compiled once, for all hooks.
 #[cold]
 #[inline(never)]
-fn call_failed(hook: usize, frame: &Caller) {
+pub(crate) fn call_failed(hook: usize, frame: &Caller) {
     let is_new = |hooked: &&Hooked| hooked.family == Family::Cxx && hooks::has_failed_inside(&frame.registers);
     if let Some(hooked) = HOOKED.get(hook).filter(|hooked| !is_new(hooked)) {
         hooks::call_failed(&SHARED, &frame.registers, &refused(hooked, frame));
@@ -444,7 +444,7 @@ fn in_glibc(address: usize, size: usize, is_guarded: bool) -> (Usable, u8) {
 
 /// If the loader may be making this call for a library that it is about to load, code that was known is no longer trusted.
 #[inline(always)]
-fn note_library(hook: usize, frame: &Caller, size: usize) {
+pub(crate) fn note_library(hook: usize, frame: &Caller, size: usize) {
     if hook == Hook::Calloc as usize
         && code::is_like_a_library(size)
         && (code::is_loader(&SHARED, frame.return_address())
@@ -452,48 +452,4 @@ fn note_library(hook: usize, frame: &Caller, size: usize) {
     {
         code::loads(&SHARED);
     }
-}
-
-/// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
-/// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
-pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
-    let hooked = &const { hooked_at(HOOK) };
-    let size = size_asked(hooked.shape, frame);
-    note_library(HOOK, frame, size);
-    match hooks::ready(&SHARED) {
-        Some(thread)
-            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) =>
-        {
-            if block == 0 {
-                failed_inside(HOOK, frame);
-            }
-        }
-        Some(thread) => return book_block(HOOK, hooked, Some(thread), frame, block, size),
-        // The thread's first call.
-        None if hooks::is_on(&SHARED) => return book_block(HOOK, hooked, None, frame, block, size),
-        None => hooks::note_fork(&SHARED),
-    }
-    block
-}
-
-/// [`before_call`] of a function that no second half follows: its stub keeps no room for one on the program's stack.
-#[cold]
-#[inline(never)]
-fn before_free(hook: usize, caller: &Caller) -> usize {
-    before_call(hook, &mut CallFrame::of(*caller))
-}
-
-/// What precedes `free`; returns the real one, to which the stub jumps.
-pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
-    let function = next::free();
-    let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
-        return before_free(HOOK, frame); // the first call of all, or of a thread, or watched, or nothing is recorded
-    };
-    let block = argument(frame, 0);
-    if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
-    {
-        let by = const { hooked_at(HOOK).kind };
-        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, SaysNothing::<HOOK>);
-    }
-    function
 }

@@ -16,7 +16,7 @@ impl BookedBy {
     pub(crate) const NOBODY: BookedBy = BookedBy(2);
 }
 
-/// What a stub knows of its caller. Where it calls [`crate::calls::gave`] or [`crate::calls::frees`] its frame ends here.
+/// What a stub knows of its caller. Where it calls [`crate::direct::gave`] or [`crate::direct::frees`] its frame ends here.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Caller {

@@ -27,6 +27,7 @@
 )]
 
 mod calls;
+mod direct;
 mod emulated;
 mod frame;
 mod guard;

@@ -9,8 +9,8 @@
 //!   functions that may themselves jump to another one of the list (`operator delete` to `free`): the
 //!   second hook must see that the call comes from the first;
 //! - `block_stub` and `free_stub` do the same for the functions that are called most. Where the next one is glibc's and known
-//!   ([`crate::next::DIRECT`]), `block_stub` calls it at once and only then [`crate::calls::gave`], which is compiled for the
-//!   one function; `free_stub` calls [`crate::calls::frees`].
+//!   ([`crate::next::DIRECT`]), `block_stub` calls it at once and only then [`crate::direct::gave`], which is compiled for the
+//!   one function; `free_stub` calls [`crate::direct::frees`].
 
 use core::mem::offset_of;
 use heapledger_process::sampling::Sampling;
@@ -213,7 +213,7 @@ macro_rules! block_stub {
                 index = const $index,
                 bypass = sym crate::next::BYPASS,
                 direct = sym crate::next::DIRECT,
-                gave = sym crate::calls::gave::<{ $index }>,
+                gave = sym crate::direct::gave::<{ $index }>,
                 before_call = sym crate::calls::before_call,
                 after_call = sym crate::calls::after_call,
             )
@@ -256,7 +256,7 @@ macro_rules! free_stub {
                 counters = const heapledger_process::sampling::COUNTERS,
                 first_shift = const heapledger_process::sampling::FIRST_SHIFT,
                 second_shift = const heapledger_process::sampling::SECOND_SHIFT,
-                frees = sym crate::calls::frees::<{ $index }>,
+                frees = sym crate::direct::frees::<{ $index }>,
             )
         }
     };

@@ -371,7 +371,7 @@ fn extent_slowly(address: u64) -> Option<(u64, u64, Life)> {
 /// Starts to load what is known of a block that will be freed.
 #[inline(always)]
 pub(crate) fn fetch_soon(shared: &Shared, address: u64) {
-    if shared.settings().guard.level >= Level::Full {
+    if shared.settings().guard.level == Level::Full {
         fetch_row(address);
     }
 }

@@ -189,7 +189,7 @@ fn book_begin(mut access: Access, registers: &Registers, block: &NewBlock) {
 
 /// As [`block_begins`], where one block in so many is guarded. Returns where the block lies: `block.address`, or, if it was chosen, where
 /// the guard has put it, and then the allocator is to have its own back.
-#[inline(never)]
+#[inline(always)]
 pub fn block_begins_somewhere(
     shared: &'static Shared,
     ready: Option<Ready>,

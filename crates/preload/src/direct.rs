@@ -1,0 +1,109 @@
+//! Calls that a stub makes, or jumps on to, itself: for the commonest functions of the C family and glibc's own, what is left to be
+//! done is compiled for each one by itself, and for each way of guarding.
+#![forbid(unsafe_code)]
+
+use crate::SHARED;
+use crate::calls::{
+    argument, before_call, book_guarded, call_failed, failed_inside, is_own_call, is_part_of, may_lie_elsewhere,
+    new_block, note_library, size_asked,
+};
+use crate::frame::{CallFrame, Caller};
+use crate::guard;
+use crate::hooked::hooked_at;
+use crate::next;
+use crate::says::SaysNothing;
+use heapledger_process::hooks::{self, NewBlock, Ready};
+
+/// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
+/// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
+pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
+    if guard::is_on() {
+        return gave_guarded::<HOOK>(frame, block);
+    }
+    gave_to::<HOOK>(frame, block, |thread, size| {
+        hooks::block_begins(&SHARED, thread, &frame.registers, &new_of::<HOOK>(block, size, false));
+        block
+    })
+}
+
+/// The same where blocks are guarded. What is cold is compiled to be small, and slow: this is the way there, and no more.
+#[cold]
+#[inline(never)]
+extern "C" fn gave_guarded<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
+    if guard::is_sampled() { gave_sampled::<HOOK>(frame, block) } else { gave_dressed::<HOOK>(frame, block) }
+}
+
+/// [`gave`] where each block is guarded.
+#[inline(never)]
+extern "C" fn gave_dressed<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
+    gave_to::<HOOK>(frame, block, |thread, size| {
+        let new = new_of::<HOOK>(block, size, guard::is_of_all());
+        hooks::block_begins(&SHARED, thread, &frame.registers, &new);
+        block
+    })
+}
+
+/// [`gave`] where one block in so many is guarded, and lies elsewhere then.
+#[inline(never)]
+extern "C" fn gave_sampled<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
+    gave_to::<HOOK>(frame, block, |thread, size| {
+        if may_lie_elsewhere(HOOK, &const { hooked_at(HOOK) }, frame) {
+            return guard::gives_elsewhere(thread, &frame.registers, &new_of::<HOOK>(block, size, false));
+        }
+        book_guarded(HOOK, thread, frame, block, size)
+    })
+}
+
+#[inline(always)]
+fn new_of<const HOOK: usize>(block: usize, size: usize, is_guarded: bool) -> NewBlock {
+    new_block(HOOK, &const { hooked_at(HOOK) }, block, size, is_guarded)
+}
+
+/// [`gave`]; `book` enters the block of so many bytes and says where it lies.
+#[inline(always)]
+fn gave_to<const HOOK: usize>(frame: &Caller, block: usize, book: impl Fn(Option<Ready>, usize) -> usize) -> usize {
+    let hooked = &const { hooked_at(HOOK) };
+    let size = size_asked(hooked.shape, frame);
+    note_library(HOOK, frame, size);
+    match hooks::ready(&SHARED) {
+        Some(thread)
+            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) =>
+        {
+            if block == 0 {
+                failed_inside(HOOK, frame);
+            }
+        }
+        // None: the thread's first call.
+        thread if thread.is_some() || hooks::is_on(&SHARED) => {
+            if block == 0 {
+                call_failed(HOOK, frame);
+            } else {
+                return book(thread, size);
+            }
+        }
+        _ => hooks::note_fork(&SHARED),
+    }
+    block
+}
+
+/// [`before_call`] of a function that no second half follows: its stub keeps no room for one on the program's stack.
+#[cold]
+#[inline(never)]
+fn before_free(hook: usize, caller: &Caller) -> usize {
+    before_call(hook, &mut CallFrame::of(*caller))
+}
+
+/// What precedes `free`; returns the real one, to which the stub jumps.
+pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
+    let function = next::free();
+    let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
+        return before_free(HOOK, frame); // the first call of all, or of a thread, or watched, or nothing is recorded
+    };
+    let block = argument(frame, 0);
+    if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
+    {
+        let by = const { hooked_at(HOOK).kind };
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, SaysNothing::<HOOK>);
+    }
+    function
+}
