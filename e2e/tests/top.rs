@@ -101,8 +101,13 @@ fn growth_marks_and_stacks_on_a_screen() -> Result {
     terminal.press(&["Escape"])?;
     terminal.until("function keep_order by stack")?;
     // Other groups, conditions, the help.
+    // One after the other: two that come at once are one key.
     terminal.press(&["Escape"])?;
+    terminal.until_screen("functions by name", |screen| {
+        screen.contains("/keep_o") && !screen.contains("function keep_order by stack")
+    })?;
     terminal.press(&["Escape"])?;
+    terminal.until_screen("all functions", |screen| row(screen, "keep_item").is_some())?;
     terminal.press(&["6"])?;
     terminal.until_screen("kinds", |screen| row(screen, "malloc").is_some())?;
     terminal.press(&["1", "f"])?;
