@@ -115,6 +115,48 @@ fn judged_calls_are_what_they_are() -> Result {
     Ok(())
 }
 
+/// Copies whose ranges must be apart and are not, and a size that is a negative number: see `overlaps.c`.
+#[test]
+fn ranges_of_a_copy_are_held_against_each_other() -> Result {
+    let Some(program) = built("overlaps.c", Build::O0)? else {
+        skip("overlaps.c", "there is no compiler for it");
+        return Ok(());
+    };
+    for level in [Level::Full, Level::Page] {
+        for word in ["good", "bad"] {
+            let scratch = Scratch::new();
+            let ran = process::run(&mut under_run(&scratch, "x", level.options(), &program, &[word.to_owned()]))?;
+            check!(ran.good()?.out() == "done\n", "{word}");
+            let errors = told::errors(&scratch.path("x.hl"))?;
+            let told: Vec<_> = errors
+                .iter()
+                .map(|error| {
+                    let json = &error.json;
+                    let begin = json["address"].as_str().and_then(|text| u64::from_str_radix(&text[2..], 16).ok());
+                    let other = json["operands"][0].as_u64().unwrap_or(0);
+                    let apart = other.wrapping_sub(begin.unwrap_or(0)) as i64;
+                    (error.kind(), json["called"].as_str().unwrap_or_default(), json["bytes"].as_u64(), apart)
+                })
+                .collect();
+            let negative = 5_u64.wrapping_neg();
+            let expected = [
+                ("memcpy-param-overlap", "memcpy", Some(16), -8),
+                ("strcpy-param-overlap", "strcpy", Some(7), -4),
+                ("strcpy-param-overlap", "strcat", Some(3), -2),
+                ("memcpy-param-overlap", "wmemcpy", Some(12), 8),
+                ("negative-size-param", "memcmp", Some(negative), 0),
+            ];
+            let of_kind = |(kind, called, bytes, apart): &(&str, &str, Option<u64>, i64)| {
+                format!("{kind} {called} {bytes:?} {}", if *kind == "negative-size-param" { 0 } else { *apart })
+            };
+            let told: Vec<String> = told.iter().map(of_kind).collect();
+            let expected: Vec<String> = expected.iter().map(of_kind).collect();
+            check!(if word == "bad" { told == expected } else { told.is_empty() }, "{word}: {told:#?}");
+        }
+    }
+    Ok(())
+}
+
 /// The functions of the list in `crates/calls`.
 fn judged_functions() -> Result<BTreeSet<String>> {
     let path = root().join("crates/calls/src/list.rs");

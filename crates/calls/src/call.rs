@@ -162,6 +162,10 @@ impl Call<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn tell(&self, address: usize, bytes: usize, direction: Direction) {
+        self.tell_beside((address, bytes), direction, (0, 0));
+    }
+
+    fn tell_beside(&self, (address, bytes): (usize, usize), direction: Direction, other: (usize, usize)) {
         self.is_wrong.set(true);
         let mut function = [0; NAME_BYTES];
         function.iter_mut().zip(next::name(self.hook as usize)).for_each(|(place, byte)| *place = *byte);
@@ -171,8 +175,31 @@ impl Call<'_> {
                 address: address as u64,
                 bytes: bytes as u64,
                 writes: u64::from(direction == Direction::Write),
+                other: [other.0 as u64, other.1 as u64],
                 function,
             });
+        }
+    }
+
+    /// The range that is written and the one that is read have no byte in common, or are one: that is a call that compilers make.
+    #[inline(always)]
+    fn are_apart(&self, (to, written): (usize, usize), (from, read): (usize, usize)) {
+        let is_apart = from.wrapping_sub(to) >= written && to.wrapping_sub(from) >= read;
+        if !is_apart && to != from {
+            self.tell_overlap((to, written), (from, read));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_overlap(&self, to: (usize, usize), from: (usize, usize)) {
+        if self.stage != Stage::Before || self.is_wrong() || to.1 == 0 || from.1 == 0 {
+            return;
+        }
+        if self.concerns(to.0) {
+            self.tell_beside(to, Direction::Write, from);
+        } else if self.concerns(from.0) {
+            self.tell_beside(from, Direction::Read, to);
         }
     }
 
@@ -230,6 +257,13 @@ impl Call<'_> {
         self.reads(from, bytes);
     }
 
+    /// The same between ranges that must be apart.
+    #[inline(always)]
+    pub(crate) fn copies_apart(&self, to: usize, from: usize, bytes: usize) {
+        self.copies(to, from, bytes);
+        self.are_apart((self.arg(to), bytes), (self.arg(from), bytes));
+    }
+
     /// Copies bytes until it has copied this one, but no more than so many. (`memccpy`)
     pub(crate) fn copies_until(&self, most: usize) {
         let last = u32::from(self.arg(2) as u8);
@@ -257,6 +291,7 @@ impl Call<'_> {
     pub(crate) fn copies_text(&self, to: usize, from: usize, unit: Unit) {
         let bytes = self.text_at(self.arg(from), ALL, unit).map_or(unit.bytes(), |text| text.bytes);
         self.writes(to, bytes);
+        self.are_apart((self.arg(to), bytes), (self.arg(from), bytes));
     }
 
     /// Copies up to so many units of a text, and fills the rest with zeros.
@@ -271,7 +306,9 @@ impl Call<'_> {
         let Some(there) = self.text_at(self.arg(to), ALL, unit) else { return };
         let end = if added.is_some_and(|added| added.has_end) { 0 } else { unit.bytes() };
         let added = added.map_or(0, |added| added.bytes).saturating_add(end);
-        self.access(self.arg(to).wrapping_add(there.bytes).wrapping_sub(unit.bytes()), added, Direction::Write);
+        let at = self.arg(to).wrapping_add(there.bytes).wrapping_sub(unit.bytes());
+        self.access(at, added, Direction::Write);
+        self.are_apart((at, added), (self.arg(from), added));
     }
 
     /// Of so many bytes that were asked for, so many came, or went: that is known when the call is over. Before it, the kernel is to find

@@ -37,9 +37,9 @@ fn wide(units: usize) -> usize {
 
 judged! {
     // Memory.
-    before Memcpy = "memcpy" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
+    before Memcpy = "memcpy" [rdi rsi] |c: &Call| c.copies_apart(0, 1, c.arg(2));
     before Memmove = "memmove" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
-    before Mempcpy = "mempcpy" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
+    before Mempcpy = "mempcpy" [rdi rsi] |c: &Call| c.copies_apart(0, 1, c.arg(2));
     before Bcopy = "bcopy" [rdi rsi] |c: &Call| c.copies(1, 0, c.arg(2));
     before Memset = "memset" [rdi] |c: &Call| c.writes(0, c.arg(2));
     before Bzero = "bzero" [rdi] |c: &Call| c.writes(0, c.arg(1));
@@ -52,9 +52,9 @@ judged! {
     before Memrchr = "memrchr" [rdi] |c: &Call| c.reads(0, c.arg(2));
     before Memmem = "memmem" [rdi rdx] |c: &Call| { c.reads(0, c.arg(1)); c.reads(2, c.arg(3)) };
     before Swab = "swab" [rdi rsi] |c: &Call| c.copies(1, 0, usize::try_from(c.arg(2) as isize).unwrap_or(0) & !1);
-    before MemcpyChk = "__memcpy_chk" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
+    before MemcpyChk = "__memcpy_chk" [rdi rsi] |c: &Call| c.copies_apart(0, 1, c.arg(2));
     before MemmoveChk = "__memmove_chk" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
-    before MempcpyChk = "__mempcpy_chk" [rdi rsi] |c: &Call| c.copies(0, 1, c.arg(2));
+    before MempcpyChk = "__mempcpy_chk" [rdi rsi] |c: &Call| c.copies_apart(0, 1, c.arg(2));
     before MemsetChk = "__memset_chk" [rdi] |c: &Call| c.writes(0, c.arg(2));
     before ExplicitBzeroChk = "__explicit_bzero_chk" [rdi] |c: &Call| c.writes(0, c.arg(1));
 
@@ -122,8 +122,8 @@ judged! {
     before Wcsncmp = "wcsncmp" [rdi rsi] |c: &Call| c.compares(c.arg(2), Wide, false);
     before Wcsstr = "wcsstr" [rdi rsi] |c: &Call| c.looks_for_text(Wide, false);
     before Wmemset = "wmemset" [rdi] |c: &Call| c.writes(0, wide(c.arg(2)));
-    before Wmemcpy = "wmemcpy" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
-    before Wmempcpy = "wmempcpy" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
+    before Wmemcpy = "wmemcpy" [rdi rsi] |c: &Call| c.copies_apart(0, 1, wide(c.arg(2)));
+    before Wmempcpy = "wmempcpy" [rdi rsi] |c: &Call| c.copies_apart(0, 1, wide(c.arg(2)));
     before Wmemmove = "wmemmove" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
     before Wmemcmp = "wmemcmp" [rdi rsi] |c: &Call| { c.reads(0, wide(c.arg(2))); c.reads(1, wide(c.arg(2))) };
     before Wmemchr = "wmemchr" [rdi] |c: &Call| c.finds(c.arg(2), Wide);
@@ -134,8 +134,8 @@ judged! {
     before WcscatChk = "__wcscat_chk" [rdi rsi] |c: &Call| c.appends(0, 1, ALL, Wide);
     before WcsncatChk = "__wcsncat_chk" [rdi rsi] |c: &Call| c.appends(0, 1, c.arg(2), Wide);
     before WmemsetChk = "__wmemset_chk" [rdi] |c: &Call| c.writes(0, wide(c.arg(2)));
-    before WmemcpyChk = "__wmemcpy_chk" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
-    before WmempcpyChk = "__wmempcpy_chk" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
+    before WmemcpyChk = "__wmemcpy_chk" [rdi rsi] |c: &Call| c.copies_apart(0, 1, wide(c.arg(2)));
+    before WmempcpyChk = "__wmempcpy_chk" [rdi rsi] |c: &Call| c.copies_apart(0, 1, wide(c.arg(2)));
     before WmemmoveChk = "__wmemmove_chk" [rdi rsi] |c: &Call| c.copies(0, 1, wide(c.arg(2)));
 
     // Files and sockets.

@@ -117,6 +117,25 @@ fn copies_are_held_against_the_block() {
 }
 
 #[test]
+fn ranges_of_a_copy_are_apart_or_one() {
+    let _alone = with(b"0123456789abcdef\0ZZZZZZZZZZZab\0");
+    let other = [0u8; 256];
+    let outside = other.as_ptr() as usize;
+    let copies = |to: usize, from: usize, bytes: usize| told(&[to, from, bytes], |c| c.copies_apart(0, 1, c.arg(2)));
+    for right in [(live() + 16, live(), 16), (live(), live() + 16, 16), (live(), live(), 16), (live() + 4, live(), 0)] {
+        assert_eq!(copies(right.0, right.1, right.2), []);
+    }
+    assert_eq!(copies(outside + 4, outside, 16), [], "of other memory nothing is said");
+    assert_eq!(copies(live() + 15, live(), 16), [(15, 16, true)]);
+    assert_eq!(copies(live(), live() + 15, 16), [(0, 16, true)]);
+    assert_eq!(copies(live() + 40, live() + 36, 12), [(40, 12, true)], "told is what is worse: the end of the block");
+    let text = |to: usize| told(&[to, live()], |c| c.copies_text(0, 1, Unit::Byte));
+    assert_eq!((text(live() + 17), text(live() + 16)), (vec![], vec![(16, 17, true)]));
+    let appended = |from: usize| told(&[live(), from], |c| c.appends(0, 1, ALL, Unit::Byte));
+    assert_eq!((appended(live() + 28), appended(live() + 12)), (vec![], vec![(16, 5, true)]));
+}
+
+#[test]
 fn texts_are_read_to_their_end_and_no_further() {
     let mut bytes = [b'Z'; SIZE];
     let text = |c: &Call| c.text(0);

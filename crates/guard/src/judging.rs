@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Under this name the library that has the blocks exports its [`Judging`].
 pub const SYMBOL: &[u8] = b"heapledger_judging";
 /// Of what stands here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a function's name, with the zero behind it.
 pub const NAME_BYTES: usize = 32;
 
@@ -62,6 +62,8 @@ pub struct WrongCall {
     pub bytes: u64,
     /// 1: it writes.
     pub writes: u64,
+    /// The other range of a copy that has bytes in common with this one and may not: where it begins, and how many bytes it has. Else zeros.
+    pub other: [u64; 2],
     /// The function's name, and zeros.
     pub function: [u8; NAME_BYTES],
 }

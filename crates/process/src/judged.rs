@@ -96,7 +96,8 @@ pub fn prepare(address: u64, bytes: u64) {
 #[inline(never)]
 pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) {
     let Some(found) = arenas::lookup(call.address) else { return };
-    if call.writes == 1 {
+    let is_overlap = call.other != [0, 0];
+    if call.writes == 1 && !is_overlap {
         note_write(&found, call);
     }
     let sign = Sign::new();
@@ -122,6 +123,9 @@ pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) 
             say(&found, call, registers);
         }
         errors::halt_if_asked(shared);
+        if is_overlap {
+            return; // nothing is in its way
+        }
         // It goes on, and is told once: a text that has no end is read up to the next page, which is zeros then.
         let page_behind = (found.end().saturating_sub(1) | PAGE_MASK).wrapping_add(2).saturating_sub(call.address);
         let bytes = if call.writes == 1 { call.bytes } else { call.bytes.max(page_behind) };
@@ -131,8 +135,15 @@ pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) 
 
 /// What is wrong: the kind, and the first byte that is.
 fn wrong(found: &Found, call: &WrongCall) -> (ErrorKind, u64) {
+    if call.other != [0, 0] {
+        let is_of_bytes = call.name().windows(3).any(|letters| letters == b"mem");
+        return (if is_of_bytes { ErrorKind::MemcpyOverlap } else { ErrorKind::StrcpyOverlap }, call.address);
+    }
     if found.life != Life::Live {
         return (ErrorKind::UseAfterFree, call.address);
+    }
+    if call.bytes > i64::MAX as u64 {
+        return (ErrorKind::NegativeSize, call.address.max(found.start));
     }
     match call.address < found.start {
         true => (ErrorKind::BufferUnderflow, call.address),
@@ -143,7 +154,7 @@ fn wrong(found: &Found, call: &WrongCall) -> (ErrorKind, u64) {
 fn enter(shared: &'static Shared, found: &Found, call: &WrongCall, (site, row): (Site, ThreadRow), label: u32) -> bool {
     let time = shared.now().max(Ticks(1));
     let (kind, first) = wrong(found, call);
-    let is_freed = kind == ErrorKind::UseAfterFree;
+    let is_freed = found.life != Life::Live;
     let kept = is_freed.then(|| KeptOfBlock::of(found));
     let live: Option<Entry> = if is_freed { None } else { arenas::entry_of(shared, found) };
     let none = ErrorStack::default();
@@ -177,6 +188,7 @@ fn enter(shared: &'static Shared, found: &Found, call: &WrongCall, (site, row): 
         last_time: time,
         stacks: [given, taken, access],
         neighbours: neighbours(shared, found.start, found.size),
+        operands: if kind == ErrorKind::NegativeSize { [call.bytes, 0] } else { call.other },
         label,
         ..ErrorEntry::default()
     };

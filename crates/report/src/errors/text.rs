@@ -327,7 +327,13 @@ fn operands(error: &ErrorEntry) -> String {
     let named = operand_names(error).into_iter().zip(error.operands).filter(is_said);
     let texts = named.map(|(name, value)| {
         let is_address = name.ends_with("address");
-        if is_address { format!(", {name} {value:#x}") } else { format!(", {name} {}", count(value)) }
+        if is_address {
+            format!(", {name} {value:#x}")
+        } else if error.kind == ErrorKind::NegativeSize as u16 {
+            format!(", {name} {}", value as i64)
+        } else {
+            format!(", {name} {}", count(value))
+        }
     });
     texts.collect()
 }
