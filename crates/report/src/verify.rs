@@ -84,6 +84,10 @@ impl VerifyReport<'_> {
         let blocks = counted(live + waiting, "block", "blocks");
         let parts = match (self.level, waiting) {
             ("light", 0) => String::new(),
+            // Who would have written there would have been told at once: there is nothing to look at.
+            (level, _) if level.starts_with("page") => {
+                format!(" ({} live, {} freed, in closed pages)", count(live), count(waiting))
+            }
             _ => format!(" ({} live, {} freed and waiting)", count(live), count(waiting)),
         };
         match damaged {

@@ -67,6 +67,7 @@ fn a_sentence_says_what_was_looked_at() {
     assert_eq!(text("light", &verified), "1,200 blocks are whole.\n");
     (verified.waiting, verified.damaged) = (34, 1);
     assert_eq!(text("full", &verified), "1 of 1,234 blocks (1,200 live, 34 freed and waiting) is damaged.\n");
+    assert_eq!(text("page", &verified), "1 of 1,234 blocks (1,200 live, 34 freed, in closed pages) is damaged.\n");
     (verified.damaged, verified.unread, verified.is_cut) = (2, 3, true);
     let said = "2 of 1,234 blocks (1,200 live, 34 freed and waiting) are damaged.\n\
         3 more could not be read: blocks whose memory is not there, or parts of the guard's tables.\n\
