@@ -67,6 +67,13 @@ impl Error {
         Some(self.address("address")?.wrapping_sub(self.address("block")?))
     }
 
+    /// In one line, for who has to find out what else it is than what it should be.
+    pub fn brief(&self) -> String {
+        let stacks: Vec<String> =
+            self.stacks.iter().map(|(of, functions)| format!("{of}: {}", functions.join(" < "))).collect();
+        format!("{} {} {:?} {}", self.kind(), self.found_at(), self.offset(), stacks.join("; "))
+    }
+
     fn functions(&self, whose: &str) -> Option<&[String]> {
         self.stacks.iter().find(|(of, _)| of == whose).map(|(_, functions)| &functions[..])
     }
