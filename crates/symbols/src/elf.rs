@@ -16,6 +16,8 @@ use crate::mapping::Mapping;
 const SECTIONS_MAX: usize = 1 << 20;
 /// Longest build id believed.
 const BUILD_ID_MAX: usize = 64;
+/// Fewer bytes than this lie behind a function until the next one begins, or its table of lines ends.
+const CODE_PADDING_BYTES: u64 = 16;
 
 /// An ELF file that can be asked for its parts.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(crate) struct Image {
     /// Address ranges that hold instructions, sorted. Debug information of functions that
     /// the linker threw away points outside of them.
     code: Vec<Range<u64>>,
+    /// Where code lies at address 0, as flash may: bytes of the function that the symbol table has there.
+    at_zero_bytes: Option<u64>,
     debug_sections: Vec<(String, SectionPlace)>,
     pub(crate) symbol_tables: Vec<SymbolTablePlace>,
 }
@@ -121,6 +125,13 @@ impl Image {
         self.code.is_empty() || self.code_around(address).is_some()
     }
 
+    /// Whether debug information may be believed that claims these addresses for code. Of what the linker threw away it says that it
+    /// begins at 0. Where that is code all the same, in flash, only the function is believed that symbols know there.
+    pub(crate) fn is_claim_of_code(&self, begin: u64, end: u64) -> bool {
+        let is_believed = |bytes: u64| (bytes..bytes.saturating_add(CODE_PADDING_BYTES)).contains(&end);
+        self.is_code(begin) && (begin != 0 || self.code.is_empty() || self.at_zero_bytes.is_some_and(is_believed))
+    }
+
     /// The end of the code that holds `address`.
     pub(crate) fn code_end(&self, address: u64) -> Option<u64> {
         self.code_around(address).map(|range| range.end)
@@ -149,6 +160,7 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
         debug_link: None,
         shared_debug: None,
         code: Vec::new(),
+        at_zero_bytes: None,
         debug_sections: Vec::new(),
         symbol_tables: Vec::new(),
     };
@@ -218,6 +230,9 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
     }
     image.extent_bytes = end.saturating_sub(first);
     image.code.sort_unstable_by_key(|range| (range.start, range.end));
+    if image.is_code(0) && !image.code.is_empty() {
+        image.at_zero_bytes = crate::symtab::function_at_zero_bytes::<Elf>(&image, endian, data);
+    }
     Ok(image)
 }
 

@@ -213,9 +213,31 @@ fn function<S: Sym<Endian = Endianness>>(
         table,
         name: entry.st_name(endian),
     };
-    // `$a`, `$t`, `$d`, `$x`: they mark where ARM and RISC-V code changes its kind.
-    let is_mark = is_label && strings.get(symbol.name as usize) == Some(&b'$');
+    // `$a`, `$t`, `$d`, `$x` mark where ARM and RISC-V code changes its kind. `.L` begins what assemblers and compilers call places within
+    // functions; it stays where a linker moves code, as for RISC-V (`.Lpcrel_hi2`).
+    let name = strings.get(symbol.name as usize..).unwrap_or_default();
+    let is_mark = is_label && (name.starts_with(b"$") || name.starts_with(b".L"));
     (!is_mark).then_some(symbol)
+}
+
+/// Bytes of the function at address 0, if there is one with a size.
+pub(crate) fn function_at_zero_bytes<Elf: FileHeader<Endian = Endianness>>(
+    image: &Image,
+    endian: Endianness,
+    data: &[u8],
+) -> Option<u64> {
+    let is_there = |symbol: &Elf::Sym| {
+        let address: u64 = symbol.st_value(endian).into();
+        let is_defined = symbol.st_shndx(endian) != elf::SHN_UNDEF && symbol.st_type() == elf::STT_FUNC;
+        is_defined && (if image.is_arm { address & !1 } else { address }) == 0
+    };
+    image.symbol_tables.iter().find_map(|place| {
+        let bytes = data.get(place.entries.clone())?;
+        let count = bytes.len() / size_of::<Elf::Sym>();
+        let (entries, _) = pod::slice_from_bytes::<Elf::Sym>(bytes, count).ok()?;
+        let found = entries.iter().take(SYMBOLS_MAX).find(|symbol| is_there(symbol))?;
+        Some(found.st_size(endian).into()).filter(|bytes| *bytes != 0)
+    })
 }
 
 fn name<'a>(tables: &'a [Strings], symbol: &Symbol) -> &'a [u8] {

@@ -112,7 +112,7 @@ impl Functions {
             let before = spans.len();
             let owner = functions.len() as u32; // at most FUNCTIONS_MAX
             let push = |begin, end| {
-                if spans.len() < FUNCTIONS_MAX && image.is_code(begin) {
+                if spans.len() < FUNCTIONS_MAX && image.is_claim_of_code(begin, end) {
                     spans.push(Span { begin, end, owner });
                 }
             };

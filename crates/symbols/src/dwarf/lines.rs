@@ -62,10 +62,11 @@ impl<'a> Lines<'a> {
             tally.step()?;
             if row.end_sequence() {
                 let begin = table.get(start).map(|first| first.address);
-                match begin.filter(|begin| *begin < row.address() && image.is_code(*begin)) {
+                let end = row.address();
+                match begin.filter(|begin| *begin < end && image.is_claim_of_code(*begin, end)) {
                     Some(begin) => {
                         let owner = sequences.len() as u32; // at most ROWS_MAX
-                        spans.push(Span { begin, end: row.address(), owner });
+                        spans.push(Span { begin, end, owner });
                         sequences.push(start..table.len());
                     }
                     None => table.truncate(start),
