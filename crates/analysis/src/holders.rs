@@ -17,9 +17,9 @@ const CONVENTION: &str = concat!(
     r"|^<?(?:alloc|core|std|hashbrown)::",
     // Traits that are the library's own affair, for types of anybody's: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`.
     r"|^<(?u:.+) as (?:alloc::(?:[a-z_]+::)+|<\[_\]>::[a-z_]+::)(?:Spec[A-Za-z]+|ConvertVec)(?:<(?u:.*)>)?>::",
-    r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::(?:allocator|entry)::",
+    r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::(?:allocator|entry|chip::(?:allocator|books|entry))::",
     r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
-    r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.|10heapledger9)allocator|^_ZN10heapledger5entry",
+    r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.(?:chip\.\.)?|10heapledger(?:4chip)?9)allocator|^_ZN10heapledger(?:4chip)?5(?:entry|books)",
 );
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
@@ -83,9 +83,12 @@ impl Holders {
 /// and nothing more has its name without what it is of: `alloc<std::alloc::System>`.
 fn is_of_our_allocator(frame: &NamedFrame) -> bool {
     let mut parts = frame.file.as_deref().unwrap_or_default().rsplit('/');
-    frame.inlined
-        && parts.next() == Some("allocator.rs")
-        && parts.next() == Some("src")
+    let is_allocator = frame.inlined && parts.next() == Some("allocator.rs");
+    let directory = parts.next();
+    // That of firmware lies one further down.
+    let directory = if directory == Some("chip") { parts.next() } else { directory };
+    is_allocator
+        && directory == Some("src")
         && parts.next().is_some_and(|package| package.strip_prefix("heapledger").is_some_and(is_version_or_nothing))
 }
 
@@ -131,6 +134,13 @@ mod tests {
             "<heapledger::allocator::Heapledger<A> as core::alloc::global::GlobalAlloc>::alloc",
             "heapledger::allocator::real::alloc",
             "heapledger::entry::alloc_zeroed",
+            "heapledger::chip::allocator::ChipAllocator<A,B>::begins",
+            "<heapledger::chip::allocator::ChipAllocator<A,B> as core::alloc::global::GlobalAlloc>::realloc",
+            "heapledger::chip::entry::begin",
+            "heapledger::chip::books::Books<B>::allocated",
+            "_ZN10heapledger4chip9allocator22ChipAllocator$LT$A$C$B$GT$6begins17h0E",
+            "_ZN88_$LT$heapledger..chip..allocator..ChipAllocator$LT$A$C$B$GT$$u20$as$u20$core..alloc..global..GlobalAlloc$GT$5alloc17h0E",
+            "_ZN10heapledger4chip5entry5begin17h0E",
             "_ZN10heapledger5entry5alloc17h0123456789abcdefE",
             "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
             "<T as alloc::slice::hack::ConvertVec>::to_vec",
@@ -165,6 +175,8 @@ mod tests {
             "jv_parse",
             "heapledger::main",
             "heapledger::entrance::main",
+            "heapledger::chip::walk::take",
+            "_ZN10heapledger4chip4walk4take17h0E",
             "<Order as alloc::string::ToString>::to_string",
             "<shop::Order as core::fmt::Display>::fmt",
             "<shop::Order as shop::alloc::Spec>::make",
@@ -181,11 +193,21 @@ mod tests {
             inlined,
             ..NamedFrame::default()
         };
-        for file in ["/h/crates/heapledger/src/allocator.rs", "/c/registry/src/x/heapledger-0.1.0/src/allocator.rs"] {
+        for file in [
+            "/h/crates/heapledger/src/allocator.rs",
+            "/c/registry/src/x/heapledger-0.1.0/src/allocator.rs",
+            "/h/heapledger/src/chip/allocator.rs",
+        ] {
             assert!(!Holders::default().holds(&frame(file, true)), "{file}");
             assert!(Holders::default().holds(&frame(file, false)) && Holders::innermost().holds(&frame(file, true)));
         }
-        for file in ["src/allocator.rs", "/h/heapledger/src/main.rs", "/h/heapledger-own/src/allocator.rs", ""] {
+        for file in [
+            "src/allocator.rs",
+            "/h/heapledger/src/main.rs",
+            "/h/heapledger/chip/allocator.rs",
+            "/h/heapledger-own/src/allocator.rs",
+            "",
+        ] {
             assert!(Holders::default().holds(&frame(file, true)), "{file}");
         }
     }
