@@ -23,6 +23,9 @@
 # It works on a process that gdb runs or is attached to, on a core dump and on a remote target. The command
 # `heapledger` must be on the PATH, or named by the environment variable HEAPLEDGER_COMMAND.
 #
+# Of a ledger in the target's memory the commands name functions by the files that gdb has loaded (`file`, `add-symbol-file`), unless
+# --exe is said.
+#
 # Where the ledger is: $heapledger_ledger if you set it, else the symbol heapledger_ledger (firmware), else the mapping
 # of the ledger's file (Linux). On firmware, break on the functions that the recorder is told to call:
 #   tbreak heapledger_update_done    an update is complete: mdd_dump is safe
@@ -362,7 +365,7 @@ end
 define mdd_target
   mdd_ask
   set $mdd_ok = 1
-  shell rm -f .mddout.target
+  shell rm -f .mddout.target .mddout.exe
   if $mdd_is_core
     shell mv .mddout.core .mddout.target
   else
@@ -374,6 +377,9 @@ define mdd_target
         mdd_copy
         mdd_show_all
         shell mv -f .mddout.copy mddout.target; echo mddout.target > .mddout.target
+        # The file that gdb has loaded, if it lies where it says (type 2 of ELF).
+        pipe info files | awk '/^Symbols from "/ { sub(/^Symbols from "/, ""); sub(/"[.]$/, ""); print; exit }' > .mddout.exe
+        shell read -r exe < .mddout.exe; case `od -An -tu1 -j16 -N2 "$exe" 2> /dev/null | tr -d ' '` in 20|02) printf '%s\n' "--exe=$exe" > .mddout.exe;; *) : > .mddout.exe;; esac
       end
     end
   end
@@ -383,9 +389,9 @@ end
 define mdd_say
   mdd_target
   if $mdd_ok
-    shell { head -n 1 .mddout.words; cat .mddout.target; tail -n +2 .mddout.words; } | tr '\n' '\0' | xargs -0 "${HEAPLEDGER_COMMAND:-heapledger}"
+    shell if [ ! -f .mddout.exe ] || grep -q -e '^--exe' -e '^snapshot$' .mddout.words; then : > .mddout.exe; fi; { head -n 1 .mddout.words; cat .mddout.target .mddout.exe; tail -n +2 .mddout.words; } | tr '\n' '\0' | xargs -0 "${HEAPLEDGER_COMMAND:-heapledger}"
   end
-  shell rm -f .mddout.words .mddout.target .mddout.core mddout.target
+  shell rm -f .mddout.words .mddout.target .mddout.exe .mddout.core mddout.target
 end
 
 define-prefix heapledger
@@ -511,9 +517,9 @@ define mdd_whereis
   set $mdd_address = (unsigned long) ($arg0)
   mdd_target
   if $mdd_ok
-    eval "shell \"${HEAPLEDGER_COMMAND:-heapledger}\" whereis \"`cat .mddout.target`\" %#lx", $mdd_address
+    eval "shell { printf '%%s\\n' whereis; cat .mddout.target .mddout.exe 2> /dev/null; echo %#lx; } | tr '\\n' '\\0' | xargs -0 \"${HEAPLEDGER_COMMAND:-heapledger}\"", $mdd_address
   end
-  shell rm -f .mddout.target .mddout.core mddout.target
+  shell rm -f .mddout.target .mddout.exe .mddout.core mddout.target
 end
 
 define heapledger whereis
@@ -540,7 +546,7 @@ define mdd_watch
     shell awk '/^[{]"type":"place"/ { found = 1; if (/"block":null/) print "echo The address is in no live block.\\n"; else if (match($0, /"block":[{]"address":"0x[0-9a-f]+","size":[0-9]+,"actual":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[{:,"]+/); print "set $mdd_start = " part[4] "\nset $mdd_size = " part[6] "\nset $mdd_actual = " part[8]; if (match($0, /"number":[0-9]+/)) print "set $mdd_block = " substr($0, RSTART + 9, RLENGTH - 9) } else print "echo It is not known where the block ends.\\n" } END { if (!found) print "shell cat .mddout.answer" }' .mddout.answer > .mddout.ask
     source .mddout.ask
   end
-  shell rm -f .mddout.ask .mddout.answer .mddout.target .mddout.core mddout.target
+  shell rm -f .mddout.ask .mddout.answer .mddout.target .mddout.exe .mddout.core mddout.target
   if $mdd_start != 0
     if $mdd_actual <= $mdd_size
       printf "The block at %#lx has no bytes behind the %lu asked for: a write behind its end is a write into what is beside it, which cannot be told from a right one.\n", (unsigned long) $mdd_start, (unsigned long) $mdd_size
@@ -676,7 +682,7 @@ define mdd_watch_error
     shell awk -v wanted=`cat .mddout.row` '/^[{]"type":"header"/ { told = 1 } /^[{]"type":"error"/ { match($0, /"row":[0-9]+/); row = substr($0, RSTART + 6, RLENGTH - 6); if (wanted >= 0 && row != wanted) next; found = 1; address = ""; if (match($0, /"address":"0x[0-9a-f]+","bytes":[1-9][0-9]*/)) { split(substr($0, RSTART, RLENGTH), part, /[:",]+/); address = part[3]; bytes = part[5]; block = size = 0; if (match($0, /"block":"0x[0-9a-f]+","block_bytes":[0-9]+/)) { split(substr($0, RSTART, RLENGTH), part, /[:",]+/); block = part[3]; size = part[5] } } error = row } END { if (!told) print "shell cat .mddout.answer"; else if (!found) print "echo There is no such error.\\n"; else if (address == "") print "echo Error " error " is of no bytes that somebody wrote or read.\\n"; else print "set $mdd_start = " address "\nset $mdd_bytes = " bytes "\nset $mdd_block = " block "\nset $mdd_size = " size "\nset $mdd_row = " error }' .mddout.answer > .mddout.ask
     source .mddout.ask
   end
-  shell rm -f .mddout.ask .mddout.answer .mddout.row .mddout.target .mddout.core mddout.target
+  shell rm -f .mddout.ask .mddout.answer .mddout.row .mddout.target .mddout.exe .mddout.core mddout.target
   if $mdd_start != 0
     # As far as it is aligned, and no byte of the block itself: to write into that is right.
     set $mdd_width = 1
@@ -827,6 +833,20 @@ class Target:
 
     def read(self, address, count):
         return bytes(self.inferior.read_memory(address, count))
+
+    def programs(self):
+        """Files that name the functions of a ledger in the target's memory: those that gdb has loaded, if they lie where they say (type 2
+        of ELF)."""
+        found = []
+        for path in [one.filename for one in gdb.objfiles()]:
+            try:
+                with open(path, "rb") as file:
+                    start = file.read(18)
+            except (OSError, TypeError):
+                continue
+            if start[:4] == b"\x7fELF" and start[16:] in (b"\2\0", b"\0\2") and path not in found:
+                found.append(path)
+        return found
 
     def ledger(self):
         address = self.symbol()
@@ -1076,7 +1096,8 @@ Commands that compare or name ledgers themselves (diff, recover, run, help, ...)
             return show(words)
         keep = tempfile.mkdtemp(prefix="heapledger-gdb-")
         try:
-            name = Target().name(keep)
+            target = Target()
+            name = target.name(keep)
             if words[0] == "watch":
                 return watch(name, words[1:])
             if words[0] == "watch-error":
@@ -1084,6 +1105,8 @@ Commands that compare or name ledgers themselves (diff, recover, run, help, ...)
             rest = words[1:]
             if words[0] == "whereis":
                 rest = [word if word.startswith("-") else hex(number(word)) for word in rest]
+            if target.symbol() is not None and words[0] != "snapshot" and not any(word.startswith("--exe") for word in rest):
+                rest = ["--exe=" + path for path in target.programs()] + rest
             show([words[0], name] + rest)
         finally:
             shutil.rmtree(keep, ignore_errors=True)

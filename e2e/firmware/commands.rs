@@ -46,7 +46,7 @@ unsafe impl Board for Chip {
             HeapDescription { name: "elsewhere", low: 0x1000, high: 0x2000 },
             HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 },
         ],
-        process: b"program=commands\0",
+        process: b"program=commands\0build_id=commands of the tests\0",
         // Guesses are many different ones.
         ..Config::minimal(100, if cfg!(scan) { 2048 } else { 512 })
     };

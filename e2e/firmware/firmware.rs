@@ -42,11 +42,16 @@ unsafe impl Board for Firmware {
         clock: Some(Clock { tick_ns: 2_000_000, bits: 32 }),
         heaps: &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x2001_0000 }],
         process: b"program=firmware\0",
+        build_id_bytes: 20,
         ..Config::minimal(200, 512)
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
         without_interrupts(work)
+    }
+
+    fn build_id() -> &'static [u8] {
+        heapledger::chip::linked_build_id()
     }
 
     fn ticks() -> u32 {

@@ -130,7 +130,7 @@ for target in $targets; do
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*)
-        link firmware firmware
+        link firmware firmware -Clink-arg=--build-id=sha1
         # Another one, which sends its events by a serial line.
         link wire wire_firmware --extern heapledger_wire
         ;;

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use heapledger_format::session::process::BUILD_ID;
 use heapledger_source::{Ledger, Module, SourceError};
-use heapledger_symbols::{Assigned, GivenFile, Hex};
+use heapledger_symbols::{Assigned, GivenFile, Hex, machine_name};
 use thiserror::Error;
 
 /// What a file is to a ledger.
@@ -13,7 +14,39 @@ pub enum Given {
     /// These modules of it: one, unless it was loaded several times.
     Modules(Vec<Assigned>),
     /// All of it: the ledger has no modules, so its code addresses are those of the program's file. So it is of chips.
-    Everything(PathBuf),
+    Everything(ProgramFile),
+}
+
+/// A file with the code of a ledger that has no modules, or with part of it: a program, a boot loader, a chip's ROM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its build id; empty if it has none.
+    pub build_id: Vec<u8>,
+    /// Whether it is the build that the ledger is of.
+    pub build: SameBuild,
+}
+
+/// Whether a file is the build that a ledger without modules is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SameBuild {
+    /// Both say so.
+    Yes,
+    /// One of them does not say.
+    Unknown,
+    /// They say something else.
+    No,
+}
+
+impl Given {
+    /// A file with the code of a ledger without modules.
+    pub fn program(self) -> Option<ProgramFile> {
+        match self {
+            Given::Everything(file) => Some(file),
+            Given::Modules(_) => None,
+        }
+    }
 }
 
 /// Why a file is not what ran.
@@ -43,6 +76,26 @@ pub enum NotOurs {
         /// The same of the module.
         expected: u64,
     },
+    /// It is for another machine.
+    #[error("{} is for {found}, and the ledger is of {expected}", file.display())]
+    OtherMachine {
+        /// The file.
+        file: PathBuf,
+        /// What it is for.
+        found: String,
+        /// What the ledger is of.
+        expected: String,
+    },
+    /// A firmware's ledger says of which build it is, and none of the files is that.
+    #[error("{} is not the firmware that ran: {}, and the ledger is of build id {expected}", file.display(), own_id(found))]
+    OtherFirmware {
+        /// The file.
+        file: PathBuf,
+        /// Its build id.
+        found: Vec<u8>,
+        /// What the ledger says.
+        expected: String,
+    },
     /// The program had nothing of that kind.
     #[error("{} is none of the modules that the program had loaded: its build id is {}", file.display(), Hex(found))]
     NoModule {
@@ -53,6 +106,46 @@ pub enum NotOurs {
     },
 }
 
+fn own_id(build_id: &[u8]) -> String {
+    if build_id.is_empty() {
+        "it has another build id".to_owned()
+    } else {
+        format!("its build id is {}", Hex(build_id))
+    }
+}
+
+/// Whether a file is of the build that is called so: by the linker's note, in hexadecimal digits, or by a text that the program
+/// holds as its ledger does.
+fn same_build(file: &GivenFile, called: &str) -> SameBuild {
+    let own = Hex(&file.build_id).to_string();
+    // A note may be longer than there is room for in the ledger.
+    if !file.build_id.is_empty() && called.len() >= BUILD_ID_DIGITS_MIN && own.starts_with(called) {
+        return SameBuild::Yes;
+    }
+    let begin = format!("{BUILD_ID}=");
+    if file.holds(format!("{begin}{called}\0").as_bytes()) {
+        return SameBuild::Yes;
+    }
+    if !file.build_id.is_empty() || file.holds(begin.as_bytes()) { SameBuild::No } else { SameBuild::Unknown }
+}
+
+/// Fewest digits of a build id by which two are the same.
+const BUILD_ID_DIGITS_MIN: usize = 8;
+
+/// Refuses `files` for a ledger without modules that says of which build it is, if they are others, and none of them is that.
+/// (What is beside that one may be a boot loader, or a ROM.)
+///
+/// # Errors
+/// The first that is another.
+pub fn check_firmware(ledger: &Ledger, files: &[ProgramFile]) -> Result<(), NotOurs> {
+    let is_there = files.iter().any(|file| file.build == SameBuild::Yes);
+    let Some(other) = files.iter().find(|file| file.build == SameBuild::No).filter(|_| !is_there) else {
+        return Ok(());
+    };
+    let expected = ledger.process().text(BUILD_ID).unwrap_or_default();
+    Err(NotOurs::OtherFirmware { file: other.path.clone(), found: other.build_id.clone(), expected })
+}
+
 /// What `file` is to `ledger`: a module with its build id. Where one of the two has none, the module of that path or name,
 /// or the program itself, if it takes as much room in memory.
 ///
@@ -61,7 +154,15 @@ pub enum NotOurs {
 pub fn given(ledger: &Ledger, file: &GivenFile) -> Result<Result<Given, NotOurs>, SourceError> {
     let modules = ledger.modules()?;
     if modules.is_empty() {
-        return Ok(Ok(Given::Everything(file.path.clone())));
+        let machine = ledger.header().machine;
+        if machine != 0 && file.machine != machine {
+            let [found, expected] = [file.machine, machine].map(machine_name);
+            return Ok(Err(NotOurs::OtherMachine { file: file.path.clone(), found, expected }));
+        }
+        let called = ledger.process().text(BUILD_ID).filter(|called| !called.is_empty());
+        let build = called.map_or(SameBuild::Unknown, |called| same_build(file, &called));
+        let (path, build_id) = (file.path.clone(), file.build_id.clone());
+        return Ok(Ok(Given::Everything(ProgramFile { path, build_id, build })));
     }
     Ok(among(&modules, ledger.process().exe().as_deref(), file))
 }
@@ -126,7 +227,7 @@ mod tests {
     }
 
     fn file(path: &str, build_id: &[u8], extent_bytes: u64, is_program: bool) -> GivenFile {
-        GivenFile { path: path.into(), build_id: build_id.to_vec(), extent_bytes, is_program }
+        GivenFile { path: path.into(), build_id: build_id.to_vec(), extent_bytes, is_program, machine: 62 }
     }
 
     #[test]

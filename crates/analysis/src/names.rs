@@ -8,10 +8,12 @@ use std::time::Instant;
 use heapledger_format::session::process as key;
 use heapledger_format::{CodeId, Site};
 use heapledger_source::{Code, Ledger, Module, SourceError};
-use heapledger_symbols::{Distribution, ModuleId, Resolved, SourceReader, Symbolizer};
+use heapledger_symbols::{Distribution, ModuleId, Note as SymbolsNote, Resolved, SourceReader, Symbolizer};
 
+use crate::ProgramFile;
 use crate::notes::{Advice, Note};
 use crate::passing::Passing;
+use crate::program_files::ProgramFiles;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,9 +82,7 @@ pub struct Names<'a> {
     passing: Passing,
     stripped: Vec<String>,
     /// Of a ledger without modules: the files whose code addresses it has.
-    everything: Vec<Module>,
-    /// Which of them knows a code address, if it is not the first.
-    of_file: HashMap<Code, usize>,
+    files: ProgramFiles,
 }
 
 /// The frame between a signal handler and what it interrupted. No call returns there, so what stands before it is no
@@ -123,16 +123,14 @@ impl<'a> Names<'a> {
             asked: BTreeSet::new(),
             damaged: 0,
             passing: Passing::default(),
-            everything: Vec::new(),
-            of_file: HashMap::new(),
+            files: ProgramFiles::default(),
         })
     }
 
     /// All code addresses of the ledger, which has no modules, are those of this file; of several files (a program and what a chip
     /// has in its ROM) those of the first that knows them.
-    pub fn of_file(&mut self, path: PathBuf) {
-        let (row, build_id) = (0, Vec::new());
-        self.everything.push(Module { row, path, build_id, bias: 0, low: 0, high: 0, generation: 0 });
+    pub fn of_file(&mut self, file: ProgramFile) {
+        self.files.add(file, self.ledger.process().text(key::BUILD_ID));
     }
 
     /// Paths of source files are shown without the first of these that they begin with.
@@ -208,13 +206,15 @@ impl<'a> Names<'a> {
         // As below, return addresses less one. What has no name may get one later, if the program runs.
         let generated: Vec<u64> = generated.into_iter().collect();
         let addresses: Vec<u64> = generated.iter().map(|address| address.saturating_sub(1)).collect();
-        if self.everything.is_empty() {
+        if self.files.is_empty() {
             let named = self.symbolizer.resolve_generated(&addresses);
             for (offset, resolved) in generated.into_iter().zip(named).filter(|(_, named)| !named.frames.is_empty()) {
                 self.frames.insert(Code { module: None, offset }, resolved);
             }
         } else {
-            self.resolve_in_files(addresses, options);
+            let ours = &mut self.frames;
+            let mut found = |code, resolved| drop(ours.insert(code, resolved));
+            self.files.resolve(&mut self.symbolizer, addresses, options, &mut found);
         }
         // A module may have come since the table was read: the program may be running.
         if wanted.keys().any(|row| !self.modules.contains_key(row)) {
@@ -251,25 +251,6 @@ impl<'a> Names<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Looks addresses up in the files that were said to have all of them, each in the first that knows it.
-    fn resolve_in_files(&mut self, mut addresses: Vec<u64>, options: NamingOptions) {
-        for (index, module) in self.everything.iter().enumerate() {
-            let id = ModuleId { path: &module.path, build_id: &module.build_id };
-            let named = self.symbolizer.resolve(&id, &addresses, &mut |_, _| {}, options.deadline);
-            let mut unknown = Vec::new();
-            for (address, resolved) in addresses.into_iter().zip(named) {
-                if resolved.frames.is_empty() {
-                    unknown.push(address);
-                    continue;
-                }
-                let code = Code { module: None, offset: address.wrapping_add(1) };
-                self.frames.insert(code, resolved);
-                self.of_file.insert(code, index);
-            }
-            addresses = unknown;
-        }
     }
 
     /// The stack of `site`, with the names found so far.
@@ -340,9 +321,7 @@ impl<'a> Names<'a> {
         let before = to.len();
         let module = code.module.and_then(|row| self.modules.get(&row));
         let bias = module.map_or(0, |(module, _)| module.bias);
-        let file = self.of_file.get(&code).copied().unwrap_or(0);
-        let everything = self.everything.get(file).filter(|_| code.module.is_none());
-        let everything = everything.map(|module| Arc::from(module.path.to_string_lossy()));
+        let everything = self.files.shown(code);
         let plain = NamedFrame {
             address: Some(code.offset.wrapping_add(bias)).filter(|_| code.module.is_none() || module.is_some()),
             offset: code.module.map(|_| code.offset).or(everything.as_ref().map(|_| code.offset)),
@@ -393,25 +372,28 @@ impl<'a> Names<'a> {
         if self.damaged != 0 {
             notes.push(Note::StacksDamaged(self.damaged));
         }
+        notes.extend(self.has_no_program().then(|| Note::NoProgram(self.ledger.process().text(key::BUILD_ID))));
         let mut without_debug_info = BTreeSet::new();
         let mut not_fetched: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut lacking: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
-        let everything = self.everything.iter().map(|module| (module, module.path.to_string_lossy().into_owned()));
+        let files =
+            self.files.each().map(|(path, id, is_checked)| (path, id, path.to_string_lossy().into_owned(), is_checked));
         let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
-        let asked = asked.map(|(module, path)| (module, path.to_string()));
-        for (module, path) in asked.chain(everything) {
-            let status = self.symbolizer.status(&ModuleId { path: &module.path, build_id: &module.build_id });
+        let asked = asked.map(|(module, path)| (&*module.path, &*module.build_id, path.to_string(), false));
+        for (file, build_id, path, is_checked) in asked.chain(files) {
+            let status = self.symbolizer.status(&ModuleId { path: file, build_id });
             if status.lacks_debug_info() {
-                lacking.insert(module.path.clone(), module.build_id.clone());
+                lacking.insert(file.to_owned(), build_id.to_owned());
             }
-            for note in &status.notes {
+            let is_news = |note: &&SymbolsNote| !(is_checked && matches!(note, SymbolsNote::Unchecked { .. }));
+            for note in status.notes.iter().filter(is_news) {
                 // The usual case, and the same sentence for every module: one line for all of them.
-                if let heapledger_symbols::Note::NoDebugInfo { .. } = note {
+                if let SymbolsNote::NoDebugInfo { .. } = note {
                     without_debug_info.insert(path.clone());
                     continue;
                 }
                 // Whoever cannot be asked cannot be asked for any of them.
-                if let heapledger_symbols::Note::NotFetched { reason, .. } = note {
+                if let SymbolsNote::NotFetched { reason, .. } = note {
                     not_fetched.entry(reason.clone()).or_default().insert(path.clone());
                     continue;
                 }
@@ -431,6 +413,13 @@ impl<'a> Names<'a> {
             notes.push(Note::Advice(self.advice(lacking)));
         }
         notes
+    }
+
+    /// Whether there are code addresses that nobody can name, because nobody said which program they are of.
+    fn has_no_program(&self) -> bool {
+        let is_named = |code: &Code| self.frames.get(code).is_some_and(|resolved| !resolved.frames.is_empty());
+        let mut codes = self.codes.values().flatten();
+        self.modules.is_empty() && self.files.is_empty() && codes.any(|code| !is_named(code))
     }
 
     /// What could be done for modules without debug information.

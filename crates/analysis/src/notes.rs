@@ -81,6 +81,9 @@ pub enum Note {
     },
     /// How to come by functions and lines of those modules that have none.
     Advice(Advice),
+    /// Functions have no names: the ledger has code addresses of a program, and nobody said which file that is. Its build id, if the
+    /// ledger tells it.
+    NoProgram(Option<String>),
     /// Stacks whose trie is damaged.
     StacksDamaged(u64),
     /// Something that the log lacks which the ledger was made of: a sentence.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use heapledger_analysis::{Given, NamedFrame, Names, NamingOptions, Note, given};
+use heapledger_analysis::{
+    Given, NamedFrame, Names, NamingOptions, NotOurs, Note, ProgramFile, SameBuild, check_firmware, given,
+};
 use heapledger_source::Ledger;
 use heapledger_symbols::{GivenFile, Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -71,8 +73,9 @@ fn a_file_that_is_given_names_the_code_of_a_ledger_without_modules() {
     builder.write(&file.0).expect("written");
     let ledger = Ledger::open(&file.0).expect("a ledger");
     let given_file = GivenFile::open(&program).expect("a program");
-    assert_eq!(given(&ledger, &given_file).expect("readable"), Ok(Given::Everything(program.clone())));
-    let stack = |path: Option<PathBuf>| {
+    let Ok(Given::Everything(whole)) = given(&ledger, &given_file).expect("readable") else { panic!("not all of it") };
+    assert_eq!((&whole.path, whole.build), (&program, SameBuild::Unknown));
+    let stack = |path: Option<ProgramFile>| {
         let mut names =
             Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
         path.into_iter().for_each(|path| names.of_file(path));
@@ -80,8 +83,8 @@ fn a_file_that_is_given_names_the_code_of_a_ledger_without_modules() {
         (names.stack(site).expect("readable").frames, names.notes())
     };
     let (frames, notes) = stack(None);
-    assert_eq!((&frames[0].function, frames[0].address, notes), (&None, Some(address), Vec::new()));
-    let (frames, notes) = stack(Some(program.clone()));
+    assert_eq!((&frames[0].function, frames[0].address, notes), (&None, Some(address), vec![Note::NoProgram(None)]));
+    let (frames, notes) = stack(Some(whole));
     let frame = frames.last().expect("a frame");
     assert!(frame.function.as_deref().is_some_and(|name| name.contains("looked_for")), "{frame:?}");
     assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("naming.rs")), "{frame:?}");
@@ -89,6 +92,40 @@ fn a_file_that_is_given_names_the_code_of_a_ledger_without_modules() {
     assert!(
         notes.iter().any(|note| matches!(note, Note::Module { reason, .. } if reason.contains("could not be checked"))),
         "{notes:?}"
+    );
+}
+
+/// Firmware may say itself of which build it is: the text is in its file as it is in its ledger. Another machine's file is refused.
+#[test]
+fn a_ledger_without_modules_says_of_which_build_it_is() {
+    static SAID: &[u8] = b"build_id=the test of names\0";
+    assert_eq!(std::hint::black_box(SAID).len(), 27);
+    let program = GivenFile::open(&std::env::current_exe().expect("a program")).expect("a program");
+    let with = |build_id: &str, machine: u16| {
+        let mut builder = Builder::new();
+        builder.process("build_id", build_id);
+        let mut bytes = builder.bytes();
+        bytes[12..14].copy_from_slice(&machine.to_le_bytes());
+        let file = File(std::env::temp_dir().join(format!("heapledger-build-{}-{machine}.hlive", std::process::id())));
+        std::fs::write(&file.0, &bytes).expect("written");
+        let ledger = Ledger::open(&file.0).expect("a ledger");
+        let program = given(&ledger, &program).expect("readable").map(|given| given.program().expect("all of it"));
+        program.map(|program| {
+            let other = ProgramFile { path: "/no/rom.elf".into(), build_id: vec![1, 2], build: SameBuild::No };
+            let unknown = ProgramFile { build: SameBuild::Unknown, ..other.clone() };
+            let alone = check_firmware(&ledger, std::slice::from_ref(&program)).map_err(|refused| refused.to_string());
+            let beside = check_firmware(&ledger, &[other, program.clone()]).is_ok();
+            (program.build, alone, beside, check_firmware(&ledger, &[unknown]).is_ok())
+        })
+    };
+    assert_eq!(with("the test of names", 62), Ok((SameBuild::Yes, Ok(()), true, true)));
+    let (build, alone, beside, unknown) = with("the test of name", 0).expect("of this machine");
+    assert_eq!((build, beside, unknown), (SameBuild::No, false, true));
+    assert!(alone.expect_err("refused").ends_with("and the ledger is of build id the test of name"));
+    let refused = with("the test of names", 40).expect_err("of another machine");
+    assert!(
+        matches!(&refused, NotOurs::OtherMachine { .. })
+            && refused.to_string().ends_with("is for x86-64, and the ledger is of ARM")
     );
 }
 

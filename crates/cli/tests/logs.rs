@@ -127,7 +127,10 @@ fn every_command_reads_a_log_in_place_of_a_ledger() {
         &["heapmap", "a.log"],
     ] {
         let shown = run(words);
-        assert!(shown.status.success() && shown.stderr.is_empty() && !shown.stdout.is_empty(), "{words:?}: {shown:?}");
+        assert!(shown.status.success() && !shown.stdout.is_empty(), "{words:?}: {shown:?}");
+        // Where a report has no place for it, that is said beside it.
+        let told = String::from_utf8_lossy(&shown.stderr);
+        assert!(told.is_empty() || told.lines().count() == 1 && told.contains("`--exe FILE`"), "{words:?}: {shown:?}");
         assert!(!out(&shown).contains("0x00000000"), "{words:?}: no address is 0: {}", out(&shown));
     }
     let map = run(&["heapmap", "--json", "a.log"]);

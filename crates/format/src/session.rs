@@ -452,6 +452,8 @@ pub mod process {
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
     /// What kind of log the ledger was made of.
     pub const LOG: &str = "log";
+    /// Of a ledger without modules: the build id of the program, in hexadecimal digits, or any text that the program holds behind this key.
+    pub const BUILD_ID: &str = "build_id";
     /// Hash of the program's file, as a log tells it.
     pub const ELF_SHA256: &str = "elf_sha256";
     /// Begins the key of something that whoever made the ledger of a log says of it, a sentence; a number follows.

@@ -59,11 +59,12 @@
 //! # Safety
 //! Rooms with `unsafe`: this one has the region and lends it to one at a time, `chip/allocator` passes calls on to the allocator
 //! inside, `chip/entry` stands before them in assembly, `chip/walk` reads words of stacks, `chip/cortex_m` and `chip/riscv` registers,
-//! `chip/breaks` has functions under names of their own.
+//! `chip/breaks` has functions under names of their own, `chip/build_id` asks the linker where it has put its note.
 
 mod allocator;
 mod books;
 mod breaks;
+mod build_id;
 #[cfg(target_arch = "arm")]
 pub mod cortex_m;
 mod entry;
@@ -73,6 +74,9 @@ mod walk;
 
 pub use allocator::ChipAllocator;
 pub use books::Books;
+pub use build_id::build_id_in_note;
+#[cfg(target_os = "none")]
+pub use build_id::linked_build_id;
 pub use heapledger_format::Kind;
 pub use heapledger_recorder::chip::{
     Caller, Clock, Config, HeapDescription, InRealloc, NewBlock, Running, Shape, Word,
@@ -147,6 +151,12 @@ pub unsafe trait Board: Sized + 'static {
     #[inline(always)]
     fn stack(from: Frame, frames: &mut FrameList) {
         walk::take::<Self>(from, frames);
+    }
+
+    /// The build id that the linker gave the firmware, if [`Config::build_id_bytes`] says that it is recorded: `linked_build_id` finds it.
+    #[inline(always)]
+    fn build_id() -> &'static [u8] {
+        &[]
     }
 
     /// An update is complete.
@@ -249,6 +259,10 @@ impl<B: Placed> Shape for On<B> {
     #[inline(always)]
     fn ticks() -> u32 {
         B::ticks()
+    }
+    #[inline(always)]
+    fn build_id() -> &'static [u8] {
+        B::build_id()
     }
     #[inline(always)]
     fn update_done() {

@@ -27,6 +27,8 @@ pub(crate) struct Image {
     pub(crate) little_endian: bool,
     pub(crate) is_64: bool,
     pub(crate) is_arm: bool,
+    /// `e_machine`.
+    pub(crate) machine: u16,
     /// Whether it is a program or a shared library, not an object file nor a core dump.
     pub(crate) is_linked: bool,
     /// Whether it is a program.
@@ -153,6 +155,7 @@ fn parse<Elf: FileHeader<Endian = Endianness>>(data: &[u8]) -> object::Result<Im
         little_endian: header.is_little_endian(),
         is_64: header.is_type_64(),
         is_arm: header.e_machine(endian) == elf::EM_ARM,
+        machine: header.e_machine(endian).0,
         is_linked: matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN),
         is_program: header.e_type(endian) == elf::ET_EXEC,
         extent_bytes: 0,

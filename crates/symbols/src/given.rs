@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::elf::Image;
+use crate::mapping::Mapping;
 
 /// An ELF file, as far as it tells which module it can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct GivenFile {
     pub extent_bytes: u64,
     /// Whether it is a program, not a library.
     pub is_program: bool,
+    /// The machine that it is for: `e_machine` of its ELF header.
+    pub machine: u16,
 }
 
 impl GivenFile {
@@ -27,8 +30,14 @@ impl GivenFile {
         if !image.is_linked {
             return Err("it is neither a program nor a shared library".to_owned());
         }
-        let Image { build_id, extent_bytes, is_program, .. } = image;
-        Ok(GivenFile { path: path.to_owned(), build_id, extent_bytes, is_program })
+        let Image { build_id, extent_bytes, is_program, machine, .. } = image;
+        Ok(GivenFile { path: path.to_owned(), build_id, extent_bytes, is_program, machine })
+    }
+
+    /// Whether these bytes are anywhere in the file: constants of a program are.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let there = Mapping::open(&self.path).ok();
+        there.is_some_and(|there| memchr::memmem::find(&there, bytes).is_some())
     }
 }
 
@@ -41,4 +50,21 @@ pub struct Assigned {
     pub build_id: Vec<u8>,
     /// The file.
     pub file: PathBuf,
+}
+
+/// What a machine is called of which ELF headers have the number.
+pub fn machine_name(machine: u16) -> String {
+    let known = match machine {
+        3 => "x86",
+        8 => "MIPS",
+        20 => "PowerPC",
+        40 => "ARM",
+        62 => "x86-64",
+        83 => "AVR",
+        94 => "Xtensa",
+        183 => "AArch64",
+        243 => "RISC-V",
+        other => return format!("machine {other}"),
+    };
+    known.to_owned()
 }

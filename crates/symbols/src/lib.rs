@@ -56,7 +56,7 @@ mod source;
 pub use distribution::Distribution;
 pub use fetch::{Fetch, Fetched, check_debug_file};
 pub use frame::{Frame, Resolved};
-pub use given::{Assigned, GivenFile};
+pub use given::{Assigned, GivenFile, machine_name};
 pub use source::SourceReader;
 pub use status::{Hex, ModuleStatus, Note, Seen};
 pub use symbolizer::{Level, ModuleId, Options, Symbolizer};

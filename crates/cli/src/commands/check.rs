@@ -24,9 +24,10 @@ use responsible::{Naming, leaked};
 const UNUSABLE: u8 = 2;
 
 /// Checks a ledger.
-pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
+pub(crate) fn run(mut args: CheckArgs) -> Result<ExitCode> {
     let mut code = UNUSABLE;
-    match unless_pipe_closed(checked(args, &mut code)) {
+    let apart = args.executable.put_apart(&mut args.ledger.ledger, &mut args.naming);
+    match unless_pipe_closed(apart.and_then(|()| checked(&args, &mut code))) {
         Ok(()) => Ok(ExitCode::from(code)),
         Err(problem) => {
             crate::say_problem(&problem);

@@ -1,7 +1,5 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
-use std::ffi::OsStr;
-
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Scope;
@@ -58,11 +56,11 @@ pub(crate) struct DumpArgs {
 
 /// Shows the live blocks of a ledger.
 pub(crate) fn run(mut args: DumpArgs) -> Result<()> {
-    let ledger = args.executable.ledger(&args.ledger.ledger, &mut args.naming)?.to_owned();
-    unless_pipe_closed(show(&args, &ledger))
+    args.executable.put_apart(&mut args.ledger.ledger, &mut args.naming)?;
+    unless_pipe_closed(show(&args))
 }
 
-fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
+fn show(args: &DumpArgs) -> Result<()> {
     // Mistakes are told before anything is read.
     args.filter.parse()?;
     let is_table = args.groups.by()?.is_some() || args.groups.columns()?.is_some();
@@ -73,7 +71,7 @@ fn show(args: &DumpArgs, ledger: &OsStr) -> Result<()> {
     if args.form.get().is_of_records() && is_table {
         return Err(Usage::new("-f and --format ecos are for single blocks, not for tables").into());
     }
-    show_opened(args, args.ledger.open_target(ledger)?)
+    show_opened(args, args.ledger.open()?)
 }
 
 /// The same of a ledger that is open.

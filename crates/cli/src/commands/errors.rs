@@ -8,7 +8,7 @@ use heapledger_report::ErrorsReport;
 use heapledger_source::FoundError;
 
 use super::form::Tables;
-use super::standard::SuppressArgs;
+use super::standard::{ExecutableArgs, SuppressArgs};
 use super::{FormArgs, LedgerArgs, NamingArgs, SourceText, unless_pipe_closed};
 
 mod for_run;
@@ -17,6 +17,7 @@ use for_run::Rows;
 
 /// Arguments of `errors`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger errors [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 A program with the heapledger library enters what it finds, with the stacks of
 allocation, free and access: calls that gave no block, blocks given back with
@@ -35,6 +36,8 @@ Examples:
 pub(crate) struct ErrorsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Show at most N, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: usize,
@@ -54,10 +57,11 @@ pub(crate) struct ErrorsArgs {
 }
 
 /// Shows what was found or refused.
-pub(crate) fn run(args: &ErrorsArgs) -> Result<ExitCode> {
+pub(crate) fn run(mut args: ErrorsArgs) -> Result<ExitCode> {
+    args.executable.put_apart(&mut args.ledger.ledger, &mut args.naming)?;
     match args.for_run {
-        Some(rows) => for_run::tell(args, rows),
-        None => unless_pipe_closed(show(args)).map(|()| ExitCode::SUCCESS),
+        Some(rows) => for_run::tell(&args, rows),
+        None => unless_pipe_closed(show(&args)).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use heapledger_analysis::{Identity, Note};
 use heapledger_report::{FlameReport, FlameView, Form, Report, ReportError, clean, limited, sentence};
 
 use super::form::FormArgs;
 use super::opening::{FromLog, open_target};
+use super::standard::ExecutableArgs;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 
@@ -17,13 +18,14 @@ mod facts;
 mod target;
 
 use facts::facts;
-use target::{Flames, Target, form_of, free_name};
+use target::{Flames, Target, form_wanted, free_name};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
 
 /// Arguments of `flame`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger flame [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 The page is one file that needs nothing from elsewhere: click to zoom, search,
 switch between live, allocated and freed, turn it upside down. --by, --inverted
@@ -43,6 +45,8 @@ pub(crate) struct FlameArgs {
     /// A ledger, the process id of a program that is being recorded (it is not stopped), or a log of a device
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Compare with this older ledger: what has grown is red, what has shrunk blue
     #[arg(long, value_name = "OLD")]
     pub(crate) diff: Option<OsString>,
@@ -65,20 +69,15 @@ pub(crate) struct FlameArgs {
 }
 
 /// Writes a flame graph of a ledger.
-pub(crate) fn run(args: &FlameArgs) -> Result<()> {
-    unless_pipe_closed(show(args))
+pub(crate) fn run(mut args: FlameArgs) -> Result<()> {
+    args.executable.put_apart(&mut args.ledger, &mut args.shape.naming)?;
+    unless_pipe_closed(show(&args))
 }
 
 fn show(args: &FlameArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let named = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    let form = match (args.form.given(), named) {
-        (Some(form), _) => form.clone(),
-        (None, Some(path)) => form_of(path).with_context(|| {
-            format!("{} could be anything: name it .html, .svg, .folded or .json, or give --format", path.display())
-        })?,
-        (None, None) => Form::Html,
-    };
+    let form = form_wanted(args.form.given(), named)?;
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
     let ledgers = names.iter().map(|name| open_target(name, args.from)).collect::<Result<Vec<_>>>()?;

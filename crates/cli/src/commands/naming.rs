@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use heapledger_analysis::{Names, NamingOptions, NotOurs, given};
+use heapledger_analysis::{Given, Names, NamingOptions, NotOurs, check_firmware, given};
 use heapledger_format::Site;
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::GivenFile;
@@ -77,7 +77,11 @@ impl NamingArgs {
                 return Err(Usage::new(problem.to_string()).into());
             }
         }
-        ledgers.iter().for_each(|ledger| self.compare_hash(ledger));
+        for ledger in ledgers {
+            let programs: Vec<_> = self.given(ledger).into_iter().filter_map(Given::program).collect();
+            check_firmware(ledger, &programs).map_err(|problem| Usage::new(problem.to_string()))?;
+            self.compare_hash(ledger);
+        }
         Ok(())
     }
 

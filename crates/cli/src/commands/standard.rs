@@ -51,14 +51,19 @@ pub(crate) struct ExecutableArgs {
 }
 
 impl ExecutableArgs {
-    /// The ledger, of which `first` is the first argument; an executable before it goes to `naming`.
-    pub(crate) fn ledger<'s>(&'s self, first: &'s OsStr, naming: &mut NamingArgs) -> Result<&'s OsStr> {
-        let Some(second) = &self.second else { return Ok(first) };
-        let shown = Path::new(first).display();
-        match is_elf(Path::new(first)) {
+    /// As if `ledger` had been the second argument.
+    pub(crate) fn before(ledger: &OsStr) -> ExecutableArgs {
+        ExecutableArgs { second: Some(ledger.to_owned()) }
+    }
+
+    /// If there are two arguments, an executable and a ledger: the first goes to `naming`, and the second becomes `ledger`.
+    pub(crate) fn put_apart(&self, ledger: &mut OsString, naming: &mut NamingArgs) -> Result<()> {
+        let Some(second) = &self.second else { return Ok(()) };
+        let shown = Path::new(ledger).display();
+        match is_elf(Path::new(ledger)) {
             Ok(true) => {
-                naming.exe.insert(0, first.into());
-                Ok(second)
+                naming.exe.insert(0, std::mem::replace(ledger, second.clone()).into());
+                Ok(())
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(Usage::new(format!("{shown} does not exist; before the ledger, an executable may stand")).into())

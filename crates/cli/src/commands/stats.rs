@@ -7,7 +7,7 @@ use heapledger_format::Site;
 use heapledger_report::{Form, StatsReport};
 
 use super::form::Totals;
-use super::standard::{FilterArgs, Usage};
+use super::standard::{ExecutableArgs, FilterArgs, Usage};
 
 use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, find_names, unless_pipe_closed};
 
@@ -16,6 +16,7 @@ const THREADS: usize = 40;
 
 /// Arguments of `stats`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger stats [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 Examples:
   heapledger stats heapledger.jq.4711.hl
@@ -25,6 +26,8 @@ Examples:
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Show the N call sites that hold most, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
@@ -40,8 +43,9 @@ pub(crate) struct StatsArgs {
 }
 
 /// Shows the totals of a ledger.
-pub(crate) fn run(args: &StatsArgs) -> Result<()> {
-    unless_pipe_closed(show(args))
+pub(crate) fn run(mut args: StatsArgs) -> Result<()> {
+    args.executable.put_apart(&mut args.ledger.ledger, &mut args.naming)?;
+    unless_pipe_closed(show(&args))
 }
 
 fn show(args: &StatsArgs) -> Result<()> {

@@ -9,12 +9,13 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::watch::{RowOrder, row_orders};
 
 use super::form::Tables;
-use super::standard::FilterArgs;
+use super::standard::{ExecutableArgs, FilterArgs};
 use super::{FormArgs, LedgerArgs, NamingArgs};
 use crate::top;
 
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger top [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 Keys: ? lists all. Enter goes into a row: its stacks, then a stack with source
 lines; Esc goes back. m sets a mark: from then on only what was allocated since
@@ -35,6 +36,8 @@ Examples:
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Seconds between two looks
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: f64,
@@ -121,8 +124,9 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 /// Shows a ledger as it changes.
-pub(crate) fn run(args: &TopArgs) -> Result<()> {
-    super::unless_pipe_closed(top::run(args))
+pub(crate) fn run(mut args: TopArgs) -> Result<()> {
+    args.executable.put_apart(&mut args.ledger.ledger, &mut args.naming)?;
+    super::unless_pipe_closed(top::run(&args))
 }
 
 #[cfg(test)]

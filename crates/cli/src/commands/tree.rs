@@ -7,7 +7,7 @@ use heapledger_report::TreeReport;
 
 use super::form::Tables;
 use super::proposed::proposed;
-use super::standard::Usage;
+use super::standard::{ExecutableArgs, Usage};
 use super::{FormArgs, LedgerArgs, unless_pipe_closed};
 
 mod least;
@@ -19,6 +19,7 @@ pub(crate) use shape::ShapeArgs;
 
 /// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger tree [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 Chains of functions that call only one other are one line. What holds less than
 --min is summed up. Allocated and freed figures are of the live blocks and of
@@ -37,6 +38,8 @@ Examples:
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Sum up nodes that hold less than this: a share such as 0.5%, or an amount such as 64K [default: 1%; 0 in any format but text]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
@@ -61,8 +64,9 @@ pub(crate) struct TreeArgs {
 }
 
 /// Shows the call tree of a ledger.
-pub(crate) fn run(args: &TreeArgs) -> Result<()> {
-    unless_pipe_closed(show(args))
+pub(crate) fn run(mut args: TreeArgs) -> Result<()> {
+    args.executable.put_apart(&mut args.ledger.ledger, &mut args.shape.naming)?;
+    unless_pipe_closed(show(&args))
 }
 
 fn show(args: &TreeArgs) -> Result<()> {

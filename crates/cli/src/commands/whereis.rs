@@ -1,5 +1,7 @@
 //! `heapledger whereis`: which block an address belongs to, and what it was before.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,7 +10,7 @@ use heapledger_analysis::whereis::{ADDRESSES_MAX, KnownAddresses};
 use heapledger_report::WhereisReport;
 
 use super::form::Tables;
-use super::standard::Usage;
+use super::standard::{ExecutableArgs, Usage};
 use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, needs_addresses, refresh, unless_pipe_closed};
 use crate::args;
 
@@ -32,9 +34,10 @@ Examples:
 pub(crate) struct WhereisArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// Addresses: 0x… or decimal
-    #[arg(value_name = "ADDRESS", required = true, value_parser = heapledger_analysis::query::address)]
-    pub(crate) addresses: Vec<u64>,
+    /// Addresses: 0x… or decimal. The ledger may stand before them, if the program's executable stands before it: functions and lines are
+    /// read from that, as with --exe
+    #[arg(value_name = "ADDRESS", required = true, value_parser = asked)]
+    pub(crate) asked: Vec<AskedPlace>,
     /// Show at most N earlier lives of an address, the most recent ones, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
@@ -44,10 +47,44 @@ pub(crate) struct WhereisArgs {
     pub(crate) naming: NamingArgs,
 }
 
+/// What is asked for: an address, or, if it is none, a file.
+#[derive(Clone, Debug)]
+pub(crate) enum AskedPlace {
+    Address(u64),
+    Ledger(OsString),
+}
+
+fn asked(text: &str) -> Result<AskedPlace, String> {
+    let is_file = |_: &String| Path::new(text).is_file();
+    match heapledger_analysis::query::address(text) {
+        Err(problem) if is_file(&problem) => Ok(AskedPlace::Ledger(text.into())),
+        other => other.map(AskedPlace::Address),
+    }
+}
+
+impl WhereisArgs {
+    /// The addresses; an executable before the ledger goes to where names are from.
+    fn addresses(&mut self) -> Result<Vec<u64>> {
+        if let Some(AskedPlace::Ledger(ledger)) = self.asked.first() {
+            ExecutableArgs::before(ledger).put_apart(&mut self.ledger.ledger, &mut self.naming)?;
+            self.asked.remove(0);
+        }
+        let address = |asked: &AskedPlace| match asked {
+            AskedPlace::Address(address) => Ok(*address),
+            AskedPlace::Ledger(file) => Err(Usage::new(format!("{} is no address", Path::new(file).display()))),
+        };
+        if self.asked.is_empty() {
+            return Err(Usage::new("which address? They look like 0x7f1200000010").into());
+        }
+        Ok(self.asked.iter().map(address).collect::<Result<_, _>>()?)
+    }
+}
+
 /// Says where addresses belong.
-pub(crate) fn run(args: &WhereisArgs) -> Result<ExitCode> {
+pub(crate) fn run(mut args: WhereisArgs) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
-    let result = show(args).map(|in_blocks| {
+    let addresses = args.addresses();
+    let result = addresses.and_then(|addresses| show(&args, &addresses)).map(|in_blocks| {
         if !in_blocks {
             code = ExitCode::from(NOT_IN_A_BLOCK);
         }
@@ -62,15 +99,15 @@ pub(crate) fn run(args: &WhereisArgs) -> Result<ExitCode> {
 }
 
 /// Whether all of them are in live blocks.
-fn show(args: &WhereisArgs) -> Result<bool> {
-    if args.addresses.len() > ADDRESSES_MAX {
+fn show(args: &WhereisArgs, addresses: &[u64]) -> Result<bool> {
+    if addresses.len() > ADDRESSES_MAX {
         return Err(Usage::new(format!("at most {ADDRESSES_MAX} addresses at a time")).into());
     }
     let mut opened = args.ledger.open()?;
     needs_addresses(&opened.ledger)?;
     args.naming.check(&[&opened.ledger])?;
     let mut progress = Progress::new("reading");
-    let places = KnownAddresses::of(&opened.ledger, &args.addresses, args.limit, &mut |part| progress.show(part))?;
+    let places = KnownAddresses::of(&opened.ledger, addresses, args.limit, &mut |part| progress.show(part))?;
     drop(progress);
     refresh(&opened.ledger, &mut opened.context)?;
     let (ledger, context) = (&opened.ledger, &opened.context);

@@ -46,8 +46,12 @@ pub struct Config<'a> {
     pub clock: Option<Clock>,
     /// The heaps; none: which heap a block is in is not recorded.
     pub heaps: &'a [HeapDescription<'a>],
-    /// What is known of the firmware: `key=value`, each ended by a zero byte.
+    /// What is known of the firmware: `key=value`, each ended by a zero byte. `build_id=TEXT` says of which build it is, if it is known when
+    /// the firmware is compiled.
     pub process: &'a [u8],
+    /// Bytes of the build id that the linker gives the firmware, as [`Shape::build_id`](super::Shape::build_id) finds it; 0: it is not asked. Each takes
+    /// two bytes of the ledger.
+    pub build_id_bytes: u8,
     /// ELF machine number; `EM_ARM` is 40.
     pub machine: u16,
     /// Identity of the build, or of this run of it.
@@ -117,6 +121,7 @@ impl<'a> Config<'a> {
             clock: None,
             heaps: &[],
             process: &[],
+            build_id_bytes: 0,
             machine: MACHINE,
             id: [0; 16],
         }

@@ -5,7 +5,7 @@
 
 use super::ChipLedger;
 use super::memory::{Memory, half_ordered};
-use super::plan::{FURTHER, SectionPlan};
+use super::plan::{BUILD_ID, FURTHER, SectionPlan};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
 use heapledger_format::bytes::{ByteOrder, WordSize};
@@ -177,7 +177,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if S::HEAPS.count != 0 {
             self.describe_heaps();
         }
-        self.copy(S::PROCESS.at.wrapping_mul(S::WORD_BYTES), S::CONFIG.process);
+        let process = S::PROCESS.at.wrapping_mul(S::WORD_BYTES);
+        self.copy(process, S::CONFIG.process);
+        if S::CONFIG.build_id_bytes != 0 {
+            self.say_build_id(process.wrapping_add(S::CONFIG.process.len()));
+        }
         if S::HAS_TIME {
             self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
         }
@@ -318,6 +322,17 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             self.copy(S::STRINGS.at.wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
             name_at = name_at.wrapping_add(name.len());
             element = element.wrapping_add(S::HEAPS.element_bytes);
+        }
+    }
+
+    /// Two hexadecimal digits for each byte that there is room for.
+    fn say_build_id(&mut self, place: usize) {
+        self.copy(place, BUILD_ID);
+        let digits = place.wrapping_add(BUILD_ID.len());
+        let known = S::build_id().iter().take(usize::from(S::CONFIG.build_id_bytes));
+        for (at, digit) in (digits..).zip(known.flat_map(|byte| [byte >> 4, byte & 15])) {
+            let letter = if digit < 10 { b'0' } else { b'a'.wrapping_sub(10) };
+            self.put(at, 1, u64::from(letter.wrapping_add(digit)));
         }
     }
 

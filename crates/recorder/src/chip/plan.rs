@@ -237,7 +237,7 @@ impl Plan {
             (SectionKind::Threads, config.tasks, task_bytes, false),
             (SectionKind::Heaps, config.heaps.len() as u32, heap_bytes, true),
             (SectionKind::Strings, names_bytes as u32, 1, true),
-            (SectionKind::Process, config.process.len() as u32, 1, true),
+            (SectionKind::Process, process_bytes(config) as u32, 1, true),
             (SectionKind::Counters, FURTHER.len() as u32, counter::bytes(word), true),
         ];
         let mut sections = 0usize;
@@ -316,6 +316,16 @@ impl Plan {
         }
         None
     }
+}
+
+/// What stands before the build id in the section `process`.
+pub(super) const BUILD_ID: &[u8] = b"build_id=";
+
+/// Bytes of the section `process`: what is known when the firmware is compiled, and room for its build id in hexadecimal digits.
+const fn process_bytes(config: &Config) -> usize {
+    let digits = (config.build_id_bytes as usize).wrapping_mul(2);
+    let more = if digits == 0 { 0 } else { BUILD_ID.len().wrapping_add(digits).wrapping_add(1) };
+    config.process.len().wrapping_add(more)
 }
 
 /// A word for a note that is wanted.

@@ -43,6 +43,11 @@ pub trait Shape: Sized + 'static {
     fn ticks() -> u32 {
         0
     }
+    /// The build id that the linker gave the program. Asked for when a ledger begins, if [`Config::build_id_bytes`] says that it is there.
+    #[inline(always)]
+    fn build_id() -> &'static [u8] {
+        &[]
+    }
     /// An update is complete and the busy mark is cleared.
     #[inline(always)]
     fn update_done() {}

@@ -69,6 +69,13 @@ pub fn sentence(note: &Note) -> String {
             format!("No debug information for {modules}: symbol names only, no lines.")
         }
         Note::Advice(advice) => advised(advice),
+        Note::NoProgram(build_id) => {
+            let build_id = build_id.as_ref().map(|id| format!(" of build id {}", clean(id))).unwrap_or_default();
+            format!(
+                "Functions have no names: the ledger tells code addresses, and not which file they are of. Name the program{build_id}: \
+                 `--exe FILE`, also more than one (a boot loader, a chip's ROM)."
+            )
+        }
         Note::StacksDamaged(number) => {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
         }
@@ -153,6 +160,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::WithoutDebugInfo(_) => "without_debug_info",
         Note::NotFetched { .. } => "not_fetched",
         Note::Advice(_) => "advice",
+        Note::NoProgram(_) => "no_program",
         Note::StacksDamaged(_) => "stacks_damaged",
         Note::LogLacks(_) => "log_lacks",
         Note::LogSays(_) => "log_says",

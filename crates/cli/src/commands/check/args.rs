@@ -9,7 +9,7 @@ use heapledger_report::Form;
 
 use super::growth::{USUAL, all_or_some, parse_growth};
 use crate::commands::form::Forms;
-use crate::commands::standard::{FilterArgs, SuppressArgs, Usage};
+use crate::commands::standard::{ExecutableArgs, FilterArgs, SuppressArgs, Usage};
 use crate::commands::{FormArgs, LedgerArgs, NamingArgs};
 
 /// Forms of a check.
@@ -22,6 +22,7 @@ impl Forms for Checks {
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "heapledger check [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 Exit status: 0 all limits hold, 1 a limit is exceeded for certain, 2 nothing
 could be checked (wrong usage, no ledger), 3 inconclusive: no limit is known to
@@ -53,6 +54,8 @@ Examples:
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
     /// Limit for live bytes: now, or when the program ended
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_live: Option<u64>,

@@ -41,11 +41,11 @@ pub(crate) fn run(args: HeapmapArgs) -> Result<()> {
 }
 
 fn show(mut args: HeapmapArgs) -> Result<()> {
-    let target = args.dump.executable.ledger(&args.dump.ledger.ledger, &mut args.dump.naming)?.to_owned();
+    args.dump.executable.put_apart(&mut args.dump.ledger.ledger, &mut args.dump.naming)?;
     if args.classic && *args.dump.form.get() != Form::Text {
         bail!("--classic has one shape: leave the other format away");
     }
-    let opened = args.dump.ledger.open_target(&target)?;
+    let opened = args.dump.ledger.open()?;
     if let Some(wanted) = &args.output {
         let (path, finished) = save(&opened.ledger, wanted)?;
         say(&format!("{} holds the ledger, with {} blocks", path.display(), finished.records));

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heapledger_analysis::Identity;
 use heapledger_analysis::tree::CallTree;
 use heapledger_format::session::ending;
@@ -24,8 +24,19 @@ impl Forms for Flames {
     const ALL: &'static [Form] = &[Form::Html, Form::Svg, Form::Folded, Form::Json];
 }
 
+/// The form that was given, else that of the file that was named.
+pub(super) fn form_wanted(given: Option<&Form>, named: Option<&Path>) -> Result<Form> {
+    match (given, named) {
+        (Some(form), _) => Ok(form.clone()),
+        (None, Some(path)) => form_of(path).with_context(|| {
+            format!("{} could be anything: name it .html, .svg, .folded or .json, or give --format", path.display())
+        }),
+        (None, None) => Ok(Form::Html),
+    }
+}
+
 /// The form that the name of a file asks for.
-pub(super) fn form_of(path: &Path) -> Option<Form> {
+fn form_of(path: &Path) -> Option<Form> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     match ending.as_str() {
         "html" | "htm" => Some(Form::Html),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use heapledger_analysis::{Clock, Given, Names, given};
+use heapledger_analysis::{Clock, Given, Names, SameBuild, given};
 use heapledger_debuginfod::Debuginfod;
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{GivenFile, Options, SourceReader, Symbolizer};
@@ -35,18 +35,24 @@ fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
 
 impl NamingArgs {
     /// What the files that were given are to `ledger`.
-    fn given(&self, ledger: &Ledger) -> Vec<Given> {
+    pub(super) fn given(&self, ledger: &Ledger) -> Vec<Given> {
         let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let files = self.exe.iter().filter_map(|path| GivenFile::open(&whole(path)).ok());
-        files.filter_map(|file| given(ledger, &file).ok()?.ok()).collect()
+        let mut all: Vec<Given> = files.filter_map(|file| given(ledger, &file).ok()?.ok()).collect();
+        // The one that it is of comes first: the others may be of another ledger that is compared with this one.
+        all.sort_by_key(|given| match given {
+            Given::Everything(file) => file.build,
+            Given::Modules(_) => SameBuild::Yes,
+        });
+        all
     }
 
     pub(super) fn names<'a>(&self, ledger: &'a Ledger, symbolizer: Symbolizer) -> Result<Names<'a>, SourceError> {
         let mut names = Names::new(ledger, symbolizer, self.sources())?;
         names.strip(self.strip_path.clone());
         for given in self.given(ledger) {
-            if let Given::Everything(path) = given {
-                names.of_file(path);
+            if let Given::Everything(file) = given {
+                names.of_file(file);
             }
         }
         Ok(names)
