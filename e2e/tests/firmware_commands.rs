@@ -2,12 +2,16 @@
 //! image of its memory says is what a model of the same commands knows. Totals, losses, each live block and each freed one with function,
 //! size, task, time and call stack are compared.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use heapledger_e2e::chip::{MACHINES, Machine};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::tools::{command, heapledger, root};
+use heapledger_e2e::{Result, check, process};
 use serde_json::Value;
 
 const COMMANDS: u64 = 10_000;
@@ -33,7 +37,7 @@ struct Model {
     slots: Vec<Option<Block>>,
     live: BTreeMap<u64, Block>,
     /// The number of the end, who asked for it, the block.
-    freed: VecDeque<(u64, Asked, Block)>,
+    freed: Vec<(u64, Asked, Block)>,
     numbers: u64,
     counts: BTreeMap<&'static str, u64>,
     live_bytes: u64,
@@ -63,10 +67,7 @@ impl Model {
         self.live.remove(&block.0);
         self.live_bytes -= block.1;
         self.count("frees", 1);
-        self.freed.push_back((number, asked, block));
-        if self.freed.len() > HISTORY {
-            self.freed.pop_front();
-        }
+        self.freed.push((number, asked, block));
     }
 
     fn perform(&mut self, command: u64, now: u64) {
@@ -219,9 +220,15 @@ fn agrees(machine: &Machine) -> Result {
     }
     check!(left.is_empty(), "not in the ledger: {left:?}");
 
+    // The ring holds the last of them.
     let lines = read("history", &image, &["--exe", &exe])?;
+    ends(&lines, model.freed.get(model.freed.len() - HISTORY..).ok_or("too few are freed")?, machine)
+}
+
+/// The frees among these lines are those of the model, each once.
+fn ends(lines: &[Value], freed: &[(u64, Asked, Block)], machine: &Machine) -> Result {
     let mut ends: BTreeMap<u64, (Asked, Block)> =
-        model.freed.iter().map(|(number, by, block)| (*number, (by.clone(), block.clone()))).collect();
+        freed.iter().map(|(number, by, block)| (*number, (by.clone(), block.clone()))).collect();
     for line in lines.iter().filter(|line| line["event"] == "free") {
         let number = line["number"].as_u64().unwrap_or(u64::MAX);
         let (by, (_, bytes, _)) = ends.remove(&number).ok_or_else(|| format!("nothing has ended with: {line}"))?;
@@ -231,6 +238,62 @@ fn agrees(machine: &Machine) -> Result {
     }
     check!(ends.is_empty(), "not in the history: {ends:?}");
     Ok(())
+}
+
+/// Each time that the history is full a debugger carries the ledger off: together the copies have all that was ever freed.
+fn is_carried_off(machine: &Machine, with_python: bool) -> Result {
+    let Some(firmware) = machine.firmware("commands", &["gdb-multiarch"]) else { return Ok(()) };
+    let scratch = Scratch::new();
+    let text = |error: std::io::Error| error.to_string();
+    let script = fs::read_to_string(root().join("gdb/heapledger.gdb")).map_err(text)?;
+    let plain = script.split("# -- Part 2").next().unwrap_or_default();
+    fs::write(scratch.path("script.gdb"), if with_python { &script } else { plain }).map_err(text)?;
+    let at_each = "break heapledger_history_full\ncommands\nsilent\nmdd_dump\ncontinue\nend\n";
+    fs::write(scratch.path("each.gdb"), at_each).map_err(text)?;
+    let mut gdb = debugger(machine, &firmware, &scratch);
+    for line in ["source script.gdb", "source each.gdb", "continue", "mdd_dump", "heapledger dump --limit 3", "kill"] {
+        gdb.args(["-ex", line]);
+    }
+    let ran = process::run(gdb.arg(&firmware))?;
+    let model = Model::of_all();
+    let overflows = model.freed.len() / HISTORY;
+    check!(overflows > 10, "the ring goes round {overflows} times");
+    let files: Vec<PathBuf> = (0..=overflows).map(|number| scratch.path(&format!("mddout.{number}"))).collect();
+    let missing = files.iter().find(|file| !file.exists());
+    check!(missing.is_none(), "{}: {missing:?} is not there: {ran}", machine.name);
+    check!(!scratch.path(&format!("mddout.{}", files.len())).exists(), "{}: one copy too many: {ran}", machine.name);
+    // What gdb has loaded names the functions.
+    check!(ran.out().contains("commands::perform"), "{}: no names in gdb: {ran}", machine.name);
+    let (first, more) = files.split_first().ok_or("no files")?;
+    let more: Vec<&str> = more.iter().filter_map(|file| file.to_str()).collect();
+    let firmware = firmware.to_string_lossy();
+    let lines = read("history", first, &[more, vec!["--exe", &firmware, "--limit", "0"]].concat())?;
+    ends(&lines, &model.freed, machine)?;
+    let allocated = lines.iter().filter(|line| line["event"] == "allocation").count() as u64;
+    check!(allocated == model.counts.get("allocations").copied().unwrap_or(0), "{allocated} blocks began");
+    Ok(())
+}
+
+/// gdb, with the firmware in QEMU, halted at its first instruction.
+fn debugger(machine: &Machine, firmware: &Path, scratch: &Scratch) -> Command {
+    let qemu = machine.qemu().join(" ");
+    let remote =
+        format!("target remote | exec {qemu} -no-reboot -no-shutdown -S -gdb stdio -kernel {}", firmware.display());
+    // What hangs is ended from outside.
+    let mut gdb = command("timeout");
+    gdb.args(["600", "gdb-multiarch", "-nx", "-batch", "-q", "-ex", "set confirm off", "-ex", &remote]);
+    gdb.env("HEAPLEDGER_COMMAND", heapledger()).env_remove("DEBUGINFOD_URLS").current_dir(scratch.path("."));
+    gdb
+}
+
+#[test]
+fn a_debugger_carries_off_all_that_was_freed() -> Result {
+    MACHINES.iter().try_for_each(|machine| is_carried_off(machine, true))
+}
+
+#[test]
+fn so_does_one_without_python() -> Result {
+    is_carried_off(&MACHINES[0], false)
 }
 
 /// By a scan of the stack: innermost frames are certain. The others are mostly there, with some among them that earlier calls have left; the ledger

@@ -1,9 +1,9 @@
-//! Names of firmware's functions: files that are said to be it, those that are refused, what gdb has loaded.
+//! Names of firmware's functions: files that are said to be it, those that are refused, what gdb has loaded; and what is told of a chip's ledger.
 
 use std::path::{Path, PathBuf};
 
 use heapledger_e2e::chip::{MACHINES, Machine};
-use heapledger_e2e::ledger::read;
+use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::Ran;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
@@ -126,6 +126,35 @@ fn another_build_and_another_machine_are_refused() -> Result {
         check!(ran.out().contains(build) && ran.out().contains("`--exe FILE`"), "without names: {ran}");
         let ran = tell(&["dump", "--json", text(&image.ram)])?.good()?;
         check!(ran.out().contains(r#""kind":"no_program""#), "without names, in JSON: {ran}");
+    }
+    Ok(())
+}
+
+#[test]
+fn statistics_of_a_chip_are_those_of_its_region() -> Result {
+    let scratch = Scratch::new();
+    for (machine, name) in [(ARM, "firmware"), (ARM, "survivor"), (RISC_V, "commands"), (RISC_V, "survivor")] {
+        let Some(Image { firmware, ram }) = Image::of(machine, name, &scratch)? else { return Ok(()) };
+        let room = machine.room(&firmware)?;
+        let (address, bytes) = room.symbols.get("heapledger_ledger").copied().ok_or("no ledger")?;
+        let stats = Stats::of(&ram)?;
+        let said = stats.inner("memory", "ledger_bytes");
+        check!(said == bytes, "{} {name}: the ledger takes {bytes} bytes, and stats says {said}", machine.name);
+        // Nor is anything said that is not known.
+        let ran = tell(&["stats", text(&ram)])?.good()?;
+        let said = ran.out();
+        check!(!said.contains("  calls ") && !said.contains("ended;"), "{} {name}: {said}", machine.name);
+        let json = tell(&["stats", "--json", text(&ram)])?.good()?.out();
+        check!(json.contains(r#""calls":null"#) && !json.contains(r#""calls":0"#), "{} {name}: {json}", machine.name);
+        // The region alone, as a firmware sends it, is the same ledger.
+        let all = std::fs::read(&ram).map_err(|error| error.to_string())?;
+        let first = (address - machine.ram) as usize;
+        let region = scratch.path("region");
+        std::fs::write(&region, &all[first..first + bytes as usize]).map_err(|error| error.to_string())?;
+        let ran = tell(&["stats", text(&region)])?.good()?;
+        check!(ran.out().contains("as it was when this was copied"), "{} {name}: {ran}", machine.name);
+        let ran = tell(&["top", "--batch", "1", text(&region)])?.good()?;
+        check!(!ran.out().contains("ended"), "{} {name}: {ran}", machine.name);
     }
     Ok(())
 }

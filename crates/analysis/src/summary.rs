@@ -17,8 +17,8 @@ use crate::{Clock, Identity, Memory, Note, Sampled, Sampling, Seen, Sites};
 pub struct KindTotals {
     /// The function.
     pub kind: Kind,
-    /// Blocks that it began, over the whole recording.
-    pub begun: u64,
+    /// Blocks that it began, over the whole recording; `None` if the ledger does not count them by function, as a chip's.
+    pub begun: Option<u64>,
     /// Blocks that it ended.
     pub ended: u64,
     /// Blocks of it that live.
@@ -321,13 +321,15 @@ impl Summary {
 
     fn kinds(tallies: &Tallies, counts: &Counts, chosen: Option<&Chosen>) -> Vec<KindTotals> {
         let mut kinds: BTreeMap<u8, KindTotals> = BTreeMap::new();
-        let fresh = |number| KindTotals { kind: Kind(number), begun: 0, ended: 0, live_blocks: 0, live_bytes: 0 };
         let (begun, ended) = match chosen {
             Some(chosen) => chosen.by_kind(),
             None => (tallies.begun(), tallies.ended()),
         };
+        let is_counted = chosen.is_some() || !begun.is_empty() || tallies.get(TallyCounter::Allocations) == 0;
+        let none = is_counted.then_some(0);
+        let fresh = |number| KindTotals { kind: Kind(number), begun: none, ended: 0, live_blocks: 0, live_bytes: 0 };
         for (number, begun) in begun {
-            kinds.entry(number).or_insert_with(|| fresh(number)).begun = begun;
+            kinds.entry(number).or_insert_with(|| fresh(number)).begun = Some(begun);
         }
         for (number, ended) in ended {
             kinds.entry(number).or_insert_with(|| fresh(number)).ended = ended;
@@ -335,7 +337,9 @@ impl Summary {
         for (number, sum) in (0u8..=u8::MAX).zip(counts.kinds).filter(|(_, sum)| sum.blocks != 0) {
             let totals = kinds.entry(number).or_insert_with(|| fresh(number));
             (totals.live_blocks, totals.live_bytes) = (sum.blocks, sum.bytes);
-            totals.begun += if chosen.is_some() { sum.blocks } else { 0 };
+            if chosen.is_some() {
+                totals.begun = totals.begun.map(|begun| begun.saturating_add(sum.blocks));
+            }
         }
         kinds.into_values().collect()
     }

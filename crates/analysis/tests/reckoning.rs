@@ -45,7 +45,7 @@ fn totals_add_up() {
     assert_eq!(blocks(&mut summary.kinds.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
     assert_eq!(blocks(&mut summary.threads.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
     assert_eq!(blocks(&mut summary.heaps.iter().map(|totals| (totals.live_blocks, totals.live_bytes))), all);
-    assert_eq!(summary.kinds.iter().map(|totals| totals.begun).sum::<u64>(), 60);
+    assert_eq!(summary.kinds.iter().filter_map(|totals| totals.begun).sum::<u64>(), 60);
     assert_eq!(summary.kinds.iter().map(|totals| totals.ended).sum::<u64>(), 12);
     assert_eq!((summary.sites.live, summary.sites.distinct), (6, 6));
     assert_eq!(summary.sites.top.len(), 6);

@@ -41,6 +41,7 @@ pub mod layout;
 pub mod mark;
 pub mod piece;
 pub mod record;
+pub mod region;
 pub mod sample;
 pub mod section;
 pub mod session;

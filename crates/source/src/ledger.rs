@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
 use heapledger_format::section::wide;
+use heapledger_format::session::process as key;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
 
 use crate::file::{FilePiece, LedgerFile};
@@ -222,7 +223,13 @@ impl Ledger {
     /// Whether it is of one moment, in an image of memory or a copy that a debugger made: nothing changes in it any
     /// more, whatever its process does.
     pub fn is_copy(&self) -> bool {
-        self.header.flags & flag::COPY != 0
+        // A chip's, which has no process, is not written where it can be read: somebody has saved it.
+        let is_of_chip = !self.is_finished()
+            && self.header.flags & flag::PUBLISHED_SINGLY == 0
+            && self.process.pid().is_none()
+            && self.process.get(key::LOG).is_none();
+        is_of_chip
+            || self.header.flags & flag::COPY != 0
             || self.found.as_ref().is_some_and(|found| matches!(found.source, FoundIn::Itself { .. }))
     }
 

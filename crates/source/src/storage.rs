@@ -1,6 +1,7 @@
 //! What a ledger takes up: in the program that wrote it, and in its file.
 
-use heapledger_format::header::{HEADER_BYTES_MAX, Header};
+use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
+use heapledger_format::region;
 use heapledger_format::session::process as key;
 use heapledger_format::{GlobalCounter, SectionKind};
 
@@ -55,6 +56,19 @@ pub(crate) fn parse_rows(text: &str) -> impl Iterator<Item = (u16, u64)> {
     })
 }
 
+/// Bytes of a ledger in a region of memory, a chip's, whose sections have so many.
+fn region_bytes(header: &Header, sections: impl Iterator<Item = u64>) -> u64 {
+    let word = header.codec.word.bytes() as u64;
+    let records = header.section(SectionKind::Records).map_or(0, |row| u32::try_from(row.capacity).unwrap_or(u32::MAX));
+    // Earlier recorders had a section for it.
+    let has_row = header.section(SectionKind::Index).is_some();
+    let index = u64::from(region::index_cells(records)).saturating_mul(region::index_cell_bytes(records) as u64);
+    let notes = (region::note_words(header.options) as u64).saturating_mul(word);
+    let beside = [header.bytes() as u64, notes, if has_row { 0 } else { index }];
+    let whole_words = |bytes: u64| bytes.checked_next_multiple_of(word).unwrap_or(bytes);
+    sections.chain(beside).map(whole_words).fold(0, u64::saturating_add)
+}
+
 impl Ledger {
     /// What the ledger takes up.
     ///
@@ -62,9 +76,15 @@ impl Ledger {
     /// If the file can no longer be read.
     pub fn storage(&self) -> Result<Storage, SourceError> {
         let header = self.current_header()?;
+        let in_region =
+            header.flags & (flag::PUBLISHED_SINGLY | flag::FINISHED) == 0 && self.process().get(key::LOG).is_none();
         let backed = || {
             let bytes = header.sections().iter().map(|row| row.backed.saturating_mul(u64::from(row.element_bytes)));
-            bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
+            if in_region {
+                region_bytes(&header, bytes)
+            } else {
+                bytes.fold(HEADER_BYTES_MAX as u64, u64::saturating_add)
+            }
         };
         let (file_bytes, ledger_bytes) = match &self.store {
             // In the memory of a process there is no telling what has storage.

@@ -5,6 +5,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{counter_at, rows_at};
 use heapledger_format::layout::{Descriptor, Field};
 use heapledger_format::record::Options;
+use heapledger_format::region::{index_cell_bytes, index_cells, note_words};
 use heapledger_format::section::{counter, heap, pc, row, site, thread};
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter};
 
@@ -197,15 +198,6 @@ pub(super) struct Plan {
     pub(super) words: usize,
 }
 
-/// Bytes of a cell of the index, which holds a slot plus 1.
-const fn cell_bytes(records: u32) -> usize {
-    match records {
-        0..0xFF => 1,
-        0xFF..0xFFFF => 2,
-        _ => 4,
-    }
-}
-
 impl Plan {
     #[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
     pub(super) const fn new(config: &Config, word: WordSize) -> Plan {
@@ -223,9 +215,8 @@ impl Plan {
             at = at.wrapping_add(1);
         }
         let is_wide = matches!(word, WordSize::W64);
-        let cell_bytes = cell_bytes(config.records);
-        // A quarter more cells than records keeps chains short; one more cell ends every search.
-        let cells = config.records.saturating_add(config.records / 4).saturating_add(1);
+        let cell_bytes = index_cell_bytes(config.records);
+        let cells = index_cells(config.records);
         let task_bytes = thread::bytes(word).next_multiple_of(word_bytes);
         let heap_bytes = heap::bytes(word).next_multiple_of(word_bytes);
         let wanted = [
@@ -257,6 +248,8 @@ impl Plan {
             task: note(&mut words, config.tasks != 0),
             row: note(&mut words, config.tasks != 0),
         };
+        let noted = words.wrapping_sub(header_bytes.div_ceil(word_bytes));
+        assert!(noted == note_words(config.options()), "readers reckon with other notes");
         let nothing = SectionPlan { kind: SectionKind::Records, at: 0, count: 0, element_bytes: 0, all_used: false };
         let mut table = [nothing; SECTIONS];
         let (mut next, mut at) = (0usize, 0usize);

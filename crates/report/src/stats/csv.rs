@@ -32,7 +32,8 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     let calls = [summary.allocations, summary.frees].map(Some);
     row("total", None, None, calls, [summary.live_blocks, summary.live_bytes])?;
     for kind in &summary.kinds {
-        let calls = [kind.begun, kind.ended].map(Some);
+        // Who does not count what began does not count what ended.
+        let calls = [kind.begun, kind.begun.map(|_| kind.ended)];
         row("function", None, Some(kind.kind.to_string()), calls, [kind.live_blocks, kind.live_bytes])?;
     }
     for totals in &summary.threads {

@@ -16,7 +16,7 @@ use crate::stats::json_parts::{CallSitesJson, MemoryJson, SampledTotalsJson, Sta
 
 #[derive(Serialize)]
 struct Allocated {
-    calls: u64,
+    calls: Option<u64>,
     live_blocks: u64,
     live_bytes: u64,
 }
@@ -187,7 +187,8 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         Note::Loss(counter, count) => Some((counter.name(), *count)),
         _ => None,
     });
-    let allocating = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0);
+    let allocating =
+        summary.kinds.iter().filter(|kind| kind.begun.is_some_and(|begun| begun != 0) || kind.live_blocks != 0);
     let freeing = summary.kinds.iter().filter(|kind| kind.ended != 0);
     let tops = summary.sites.top.iter().zip(top);
     let object = StatsLine {

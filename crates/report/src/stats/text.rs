@@ -266,17 +266,22 @@ const NUMBER: usize = 14;
 
 pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
     let figures = fields.paint.figures(summary.sampled.is_some());
-    let allocating: Vec<_> = summary.kinds.iter().filter(|kind| kind.begun != 0 || kind.live_blocks != 0).collect();
+    let allocating: Vec<_> =
+        summary.kinds.iter().filter(|kind| kind.begun.unwrap_or(0) != 0 || kind.live_blocks != 0).collect();
+    let are_counted = allocating.iter().any(|kind| kind.begun.is_some());
+    // A column, unless nobody counts.
+    let calls = |text: &str| if are_counted { format!(" {text:>NUMBER$}") } else { String::new() };
     let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
     let width = bytes.iter().map(|bytes| bytes.chars().count()).fold(12, usize::max);
     fields.field(
         "Allocators",
-        &[format!("{:<NAME$} {:>NUMBER$} {:>NUMBER$} {:>width$}", "", "calls", "live blocks", "live bytes")],
+        &[format!("{:<NAME$}{} {:>NUMBER$} {:>width$}", "", calls("calls"), "live blocks", "live bytes")],
     )?;
     for (kind, bytes) in allocating.iter().zip(bytes) {
         let name = format!("{}", kind.kind);
-        let (begun, live) = (figures.count(kind.begun), figures.count(kind.live_blocks));
-        writeln!(fields.out, "            {name:<NAME$} {begun:>NUMBER$} {live:>NUMBER$} {bytes:>width$}")?;
+        let begun = calls(&kind.begun.map(|begun| figures.count(begun)).unwrap_or_default());
+        let live = figures.count(kind.live_blocks);
+        writeln!(fields.out, "            {name:<NAME$}{begun} {live:>NUMBER$} {bytes:>width$}")?;
     }
     let freeing: Vec<_> = summary.kinds.iter().filter(|kind| kind.ended != 0).collect();
     if !freeing.is_empty() {
