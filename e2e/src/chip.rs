@@ -42,7 +42,7 @@ pub const MACHINES: [Machine; 2] = [
     Machine {
         name: "RV32",
         triple: "riscv32imac-unknown-none-elf",
-        qemu: "qemu-system-riscv32 -machine virt -bios none",
+        qemu: "qemu-system-riscv32 -machine virt -m 4M -bios none",
         ram: 0x8010_0000,
     },
 ];
@@ -92,11 +92,30 @@ impl Machine {
         Ok(text.lines().filter_map(line).collect())
     }
 
-    /// Runs firmware until it asks for a reset, and saves the memory as it is then.
+    /// Runs firmware until it asks for a reset, and saves the RAM as it is then.
     ///
     /// # Errors
     /// If QEMU says something else.
     pub fn image(&self, firmware: &Path, image: &Path) -> Result {
+        self.saved(firmware, &[self.ram_to(image)])
+    }
+
+    /// The same, and a core dump of all memory, as QEMU writes it.
+    ///
+    /// # Errors
+    /// If QEMU says something else.
+    pub fn image_and_core(&self, firmware: &Path, image: &Path, core: &Path) -> Result {
+        let place = json!({ "paging": false, "protocol": format!("file:{}", core.display()) });
+        self.saved(firmware, &[self.ram_to(image), json!({ "execute": "dump-guest-memory", "arguments": place })])
+    }
+
+    fn ram_to(&self, image: &Path) -> Value {
+        let place = json!({ "val": self.ram, "size": RAM_BYTES, "filename": image.to_string_lossy() });
+        json!({ "execute": "pmemsave", "arguments": place })
+    }
+
+    /// Runs firmware until it asks for a reset, and then these commands of QEMU's.
+    fn saved(&self, firmware: &Path, commands: &[Value]) -> Result {
         // What hangs is ended from outside: nobody waits for a line for ever.
         let mut timed = command("timeout");
         timed
@@ -125,9 +144,10 @@ impl Machine {
         // Only now: what happens before somebody has said that is not told.
         ask(json!({ "execute": "cont" }))?;
         until("event")?;
-        let place = json!({ "val": self.ram, "size": RAM_BYTES, "filename": image.to_string_lossy() });
-        ask(json!({ "execute": "pmemsave", "arguments": place }))?;
-        until("return")?;
+        for command in commands {
+            ask(command.clone())?;
+            until("return")?;
+        }
         ask(json!({ "execute": "quit" }))?;
         chip.0.wait().map_err(text)?;
         Ok(())

@@ -39,6 +39,8 @@ pub struct FoundBy {
     pub read: String,
     /// Where in it the ledger begins, if it lies in it.
     pub address: Option<u64>,
+    /// Whether that is an address; else it is a place in the file.
+    pub has_addresses: bool,
     /// The moment.
     pub moment: Moment,
     /// Whether the core dump ends early.
@@ -74,6 +76,7 @@ impl FoundBy {
             is_core: found.is_core,
             read: read.display().to_string(),
             address,
+            has_addresses: found.has_addresses,
             moment,
             cut: found.cut,
         }))

@@ -21,7 +21,7 @@ mod history;
 mod ledgers;
 pub(crate) mod naming;
 mod opened;
-mod opening;
+pub(crate) mod opening;
 pub(crate) mod present;
 mod proposed;
 mod sdk;

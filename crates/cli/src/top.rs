@@ -14,6 +14,7 @@ use heapledger_analysis::query::{Filter, Scope};
 use heapledger_report::Namer;
 use heapledger_source::Ledger;
 
+use crate::commands::opening::{mention_others, open_no_log};
 use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};
 
@@ -50,10 +51,11 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {
-        let reader = Ledger::open_target(target)?;
+        let reader = open_no_log(target, args.ledger.view.opening)?;
         // By its path, a process may have gone on as another program in between.
-        let namer = Ledger::open_target(target)?;
+        let namer = open_no_log(target, args.ledger.view.opening)?;
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
+        mention_others(&reader, target);
         filter.check(&reader, Scope::Blocks)?;
         args.naming.check(&[&reader])?;
         if args.group_by == Field::Thread {

@@ -1,4 +1,4 @@
-//! What a core dump says: which memory lies where in it, and whose it was.
+//! What a core dump, or another image of memory, says: which memory lies where in it, and whose it was.
 //!
 //! Only headers and notes are read, by position: a core dump may be larger than the machine's memory.
 
@@ -52,9 +52,13 @@ pub(crate) struct MappedLedger {
     pub(crate) path: PathBuf,
 }
 
-/// A core dump, as far as its headers tell.
+/// Memory that was saved, as far as the file tells: a core dump, by its headers, or anything else.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CoreDump {
+pub(crate) struct MemoryImage {
+    /// Whether it is a core dump.
+    pub(crate) is_core: bool,
+    /// Whether it is known where the memory was; else addresses are places in the file.
+    pub(crate) has_addresses: bool,
     /// What has bytes in the file, by address.
     pub(crate) segments: Vec<Segment>,
     pub(crate) ledgers: Vec<MappedLedger>,
@@ -74,7 +78,7 @@ pub(crate) enum Elf {
     /// An executable, a library, an object file.
     Other,
     /// A core dump.
-    Core(CoreDump),
+    Core(MemoryImage),
 }
 
 /// Places of the fields of ELF headers of one word size.
@@ -116,7 +120,13 @@ const PLACES_64: Places = Places {
     filesz: 32,
 };
 
-impl CoreDump {
+impl MemoryImage {
+    /// A file with so many bytes of memory as they were, the first at `base`; `None`: nobody knows where.
+    pub(crate) fn plain(bytes: u64, base: Option<u64>) -> MemoryImage {
+        let segment = Segment { address: base.unwrap_or(0), bytes, place: 0, writable: true };
+        MemoryImage { has_addresses: base.is_some(), segments: vec![segment], ..MemoryImage::default() }
+    }
+
     /// Looks at the headers of `file`.
     ///
     /// # Errors
@@ -145,7 +155,8 @@ impl CoreDump {
         if codec.u16(&header, 16) != ET_CORE {
             return Ok(Elf::Other);
         }
-        let mut core = CoreDump::default();
+        let mut core = MemoryImage { is_core: true, has_addresses: true, ..MemoryImage::default() };
+        let mut any_flags = false;
         let entry_bytes = usize::from(codec.u16(&header, places.phentsize));
         if entry_bytes < places.phdr {
             return Err(damaged("its program headers are too short"));
@@ -185,7 +196,9 @@ impl CoreDump {
                     notes.push((place, bytes));
                 } else if kind == PT_LOAD && bytes > 0 && core.segments.len() < SEGMENTS_MAX {
                     let address = codec.word(entry, places.vaddr);
-                    let writable = codec.u32(entry, places.flags) & PF_WRITE != 0;
+                    let flags = codec.u32(entry, places.flags);
+                    any_flags |= flags != 0;
+                    let writable = flags & PF_WRITE != 0;
                     core.segments.push(Segment { address, bytes, place, writable });
                 }
             }
@@ -193,6 +206,10 @@ impl CoreDump {
             at = at.saturating_add(there as u64);
         }
         core.segments.sort_by_key(|segment| segment.address);
+        if !any_flags {
+            // Emulators do not say what can be written.
+            core.segments.iter_mut().for_each(|segment| segment.writable = true);
+        }
         let mut looked_at = 0;
         for (place, bytes) in notes {
             core.read_notes(file, codec, place, bytes, &mut looked_at)?;
@@ -304,7 +321,7 @@ mod tests {
             segment(0x2400, 0x1000, 5),
             segment(0x9000, 1, 1),
         ];
-        let core = CoreDump { segments, ..CoreDump::default() };
+        let core = MemoryImage { segments, ..MemoryImage::default() };
         let parts = core.parts_from(0x1800);
         let expected = [
             FilePiece { at: 0, bytes: 0x800, place: 100 + 0x800 },
@@ -324,14 +341,14 @@ mod tests {
             note.extend(word.to_le_bytes());
         }
         note.extend(b"/usr/bin/x\0/dev/shm/a-0.hlive (deleted)\0/dev/shm/a-0.hlive\0");
-        let mut core = CoreDump::default();
+        let mut core = MemoryImage::default();
         core.read_files(codec, &note);
         assert_eq!(core.ledgers, [MappedLedger { address: 0x5000, path: "/dev/shm/a-0.hlive".into() }]);
         // Cut, or with a count that cannot be: what is there counts.
         for length in 0..note.len() {
-            CoreDump::default().read_files(codec, &note[..length]);
+            MemoryImage::default().read_files(codec, &note[..length]);
         }
         note[..8].copy_from_slice(&u64::MAX.to_le_bytes());
-        CoreDump::default().read_files(codec, &note);
+        MemoryImage::default().read_files(codec, &note);
     }
 }

@@ -98,6 +98,30 @@ pub enum SourceError {
         /// What is wrong, as a sentence.
         what: &'static str,
     },
+    /// A hex file with a line that is none.
+    #[error("{} is a damaged Intel HEX file: line {line}: {reason}", path.display())]
+    HexDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It was said where memory was in a file that says so itself.
+    #[error("{} says itself where its memory was: leave --base away", .0.display())]
+    HasAddresses(PathBuf),
+    /// It was said that memory was where there are not so many addresses.
+    #[error("{} is longer than there are addresses from --base on", .0.display())]
+    BeyondAddresses(PathBuf),
+    /// A ledger of an image was asked for that is not there.
+    #[error("{} has no such ledger: those that are there begin at {}", path.display(), addresses(at))]
+    NoSuchLedger {
+        /// The image.
+        path: PathBuf,
+        /// Where ledgers begin.
+        at: Vec<u64>,
+    },
     /// A core dump without a ledger, and without a way to one.
     #[error(
         "{} holds no ledger and leads to none: {}",
@@ -168,6 +192,14 @@ pub enum SourceError {
     /// A finished ledger was given where only a live one makes sense.
     #[error("{} is finished already", .0.display())]
     AlreadyFinished(PathBuf),
+}
+
+/// Numbers and addresses of ledgers, the first of them.
+fn addresses(at: &[u64]) -> String {
+    const SHOWN: usize = 8;
+    let shown = at.iter().zip(1..).take(SHOWN).map(|(address, number)| format!("{address:#x} (@{number})"));
+    let more = if at.len() > SHOWN { ", …" } else { "" };
+    shown.collect::<Vec<_>>().join(", ") + more
 }
 
 impl SourceError {

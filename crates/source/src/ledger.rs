@@ -17,7 +17,7 @@ use crate::life::{Life, Writer};
 use crate::live::Live;
 use crate::records::{FreedRecords, Records};
 use crate::system::Mapped;
-use crate::{Damage, Found, FoundIn, ProcessInfo, SourceError, found, locked, system};
+use crate::{Damage, Found, FoundIn, ImageOptions, ProcessInfo, SourceError, found, locked, system};
 
 /// Bytes of elements read at a time.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -62,9 +62,17 @@ impl Ledger {
     /// # Errors
     /// If there is nothing to be read: no file, no permission, no ledger, a newer one.
     pub fn open(path: impl AsRef<Path>) -> Result<Ledger, SourceError> {
+        Ledger::open_with(path, ImageOptions::default())
+    }
+
+    /// The same; of an image of memory with what is known of it, and one of several ledgers in it.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::open`], and if there is no such ledger, or addresses are said of a file that has its own.
+    pub fn open_with(path: impl AsRef<Path>, options: ImageOptions) -> Result<Ledger, SourceError> {
         let path = path.as_ref();
         let file = LedgerFile::open(path, path)?;
-        match found::open_inside(&file)? {
+        match found::open_inside(&file, options)? {
             Some((mut ledger, found)) => {
                 ledger.found = Some(found);
                 Ok(ledger)

@@ -9,7 +9,7 @@ use std::path::Path;
 use heapledger_format::guard::{GuardTables, MORE_WORDS, NoGuard, WORDS};
 use heapledger_format::session::process as key;
 
-use crate::coredump::{CoreDump, Elf};
+use crate::coredump::{Elf, MemoryImage};
 use crate::file::LedgerFile;
 use crate::{Ledger, SourceError, system};
 
@@ -48,7 +48,7 @@ impl Ledger {
     pub fn memory(&self) -> Result<ProgramMemory, SourceError> {
         if let Some(found) = self.found() {
             let file = LedgerFile::open(&found.image, &found.image)?;
-            return match CoreDump::open(&file)? {
+            return match MemoryImage::open(&file)? {
                 Elf::Core(core) => Ok(ProgramMemory { file: file.within(core.parts_from(0)) }),
                 _ => Err(SourceError::NoMemory(found.image.clone())),
             };

@@ -9,7 +9,7 @@ use heapledger_format::{SectionKind, anchor};
 use nix::unistd::{Whence, lseek};
 
 use crate::SourceError;
-use crate::coredump::CoreDump;
+use crate::coredump::MemoryImage;
 use crate::file::{FilePiece, LedgerFile};
 
 /// Bytes looked through at a time.
@@ -53,35 +53,24 @@ pub(crate) enum Hit {
     Header(u64),
 }
 
-/// Looks through memory; `each` says whether to go on.
-///
-/// The memory of a core dump is that of its writable segments, small ones first, because an anchor is a page of its
-/// own. Anything else is one segment.
+/// Looks through what is writable of memory; `each` says whether to go on. Small segments come first, because an anchor is a page of its
+/// own.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub(crate) fn search(
     file: &LedgerFile,
-    core: Option<&CoreDump>,
+    image: &MemoryImage,
     each: &mut dyn FnMut(Hit) -> bool,
 ) -> Result<(), SourceError> {
     let mut hits = 0;
-    let Some(core) = core else {
-        let bytes = file.metadata()?.len();
-        through(file, FilePiece { at: 0, bytes, place: 0 }, &mut |address| {
-            hits += 1;
-            let kept = look(file, None, address)?;
-            Ok(hits < HITS_MAX && kept.is_none_or(&mut *each))
-        })?;
-        return Ok(());
-    };
-    let mut segments: Vec<_> = core.segments.iter().filter(|segment| segment.writable).collect();
+    let mut segments: Vec<_> = image.segments.iter().filter(|segment| segment.writable).collect();
     segments.sort_by_key(|segment| segment.bytes);
     for segment in segments {
         let part = FilePiece { at: segment.address, bytes: segment.bytes, place: segment.place };
         let more = through(file, part, &mut |address| {
             hits += 1;
-            let kept = look(file, Some(core), address)?;
+            let kept = look(file, image, address)?;
             Ok(hits < HITS_MAX && kept.is_none_or(&mut *each))
         })?;
         if !more {
@@ -134,21 +123,17 @@ fn positions(bytes: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 /// The memory from `address` on.
-pub(crate) fn memory(file: &LedgerFile, core: Option<&CoreDump>, address: u64) -> Result<LedgerFile, SourceError> {
-    let parts = match core {
-        Some(core) => core.parts_from(address),
-        None => vec![FilePiece { at: 0, bytes: file.metadata()?.len().saturating_sub(address), place: address }],
-    };
-    Ok(file.within(parts))
+pub(crate) fn memory(file: &LedgerFile, image: &MemoryImage, address: u64) -> LedgerFile {
+    file.within(image.parts_from(address))
 }
 
 /// What begins at `address`: an anchor, a ledger, or neither.
-fn look(file: &LedgerFile, core: Option<&CoreDump>, address: u64) -> Result<Option<Hit>, SourceError> {
-    let memory = memory(file, core, address)?;
+fn look(file: &LedgerFile, image: &MemoryImage, address: u64) -> Result<Option<Hit>, SourceError> {
+    let memory = memory(file, image, address);
     let mut bytes = vec![0u8; HEADER_BYTES_MAX];
     let there = memory.read_at(&mut bytes, 0)?;
     let bytes = bytes.get(..there).unwrap_or(&[]);
-    let may_be_anchor = core.is_none() || address.is_multiple_of(PAGE_BYTES);
+    let may_be_anchor = !image.is_core || address.is_multiple_of(PAGE_BYTES);
     if let Some(anchor) = Anchor::parse(bytes).filter(|_| may_be_anchor) {
         return Ok(Some(Hit::Anchor(anchor)));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::header::MAGIC;
-use heapledger_source::{FoundIn, Ledger, Meanwhile, Snapshot, SourceError, finish};
+use heapledger_source::{FoundIn, ImageOptions, Ledger, Meanwhile, Snapshot, SourceError, WhichLedger, finish};
 use heapledger_testing::{Scratch, sample};
 
 const KINDS: [(ByteOrder, WordSize); 4] = [
@@ -118,6 +118,75 @@ fn a_ledger_that_lies_in_a_core_dump_is_read_from_it() {
         let cut = Ledger::open(place.write("core", core(codec, &memory, &[]))).expect("half a ledger");
         assert!(cut.damage().is_any(), "half a ledger passes for whole");
     }
+}
+
+/// As QEMU writes them, none of whose segments says that it can be written, and as ESP-IDF's are: of 32 bits, with notes of its own.
+#[test]
+fn core_dumps_of_chips_are_searched() {
+    let place = Scratch::new("cores-chips");
+    for (order, word) in KINDS {
+        let codec = Codec { order, word };
+        let bytes = sample(order, word).bytes();
+        let expected = blocks(&Ledger::open(place.write("plain", &bytes)).expect("a ledger"));
+        let rom = vec![0x55u8; 3000];
+        let memory = [(0x4000_0000, rom.as_slice(), true), (0x3ffb_0000, bytes.as_slice(), true)];
+        // A task's registers (a `prstatus` shorter than that of Linux), its number in place of a process's; which chip, and which build.
+        let notes = [(1, vec![0x0b; 148]), (677, vec![7; 24]), (8266, b"elf_sha256".to_vec())];
+        for has_flags in [true, false] {
+            let mut core = core(codec, &memory, &notes);
+            let wide = word == WordSize::W64;
+            let (header, entry, flags) = if wide { (64, 56, 4) } else { (52, 32, 24) };
+            for index in (0..3).filter(|_| !has_flags) {
+                assert!(codec.put(&mut core, header + index * entry + flags, 4, 0));
+            }
+            let ledger = Ledger::open(place.write("core", &core)).expect("a ledger in a core dump");
+            assert_eq!(blocks(&ledger), expected);
+            let found = ledger.found().expect("found");
+            assert_eq!((found.is_core, found.has_addresses), (true, true));
+            assert_eq!(found.source, FoundIn::Itself { address: 0x3ffb_0000 });
+            if !wide {
+                assert_eq!((found.pid, found.signal), (None, None), "a task is no process");
+            }
+        }
+    }
+}
+
+/// Two in one image, and none in another.
+#[test]
+fn of_several_ledgers_in_an_image_one_is_chosen() {
+    let place = Scratch::new("cores-several");
+    let [first, second] = [ByteOrder::Little, ByteOrder::Big].map(|order| sample(order, WordSize::W32).bytes());
+    let mut image = vec![9u8; 64];
+    image.extend(&first);
+    image.resize(image.len().next_multiple_of(4), 9);
+    let second_at = image.len() as u64;
+    image.extend(&second);
+    let path = place.write("ram.bin", &image);
+    let open = |base, which| Ledger::open_with(&path, ImageOptions { base, which });
+    let at = |ledger: Ledger| match ledger.found().expect("found").source {
+        FoundIn::Itself { address } => (address, ledger.found().expect("found").ledgers.len()),
+        _ => panic!("elsewhere"),
+    };
+    let numbered = |number| Some(WhichLedger::Numbered(number));
+    assert_eq!(at(open(None, None).expect("the first")), (64, 2));
+    assert_eq!(at(open(None, numbered(2)).expect("the second")), (second_at, 2));
+    assert_eq!(at(open(Some(0x1000), numbered(1)).expect("the first")), (0x1040, 2));
+    assert_eq!(at(open(Some(0x1000), Some(WhichLedger::At(0x1000 + second_at))).expect("it")), (0x1000 + second_at, 2));
+    for which in [numbered(0), numbered(3), Some(WhichLedger::At(63))] {
+        let refused = open(None, which).expect_err("there is none").to_string();
+        assert!(
+            refused.ends_with(&format!("those that are there begin at 0x40 (@1), {second_at:#x} (@2)")),
+            "{refused}"
+        );
+    }
+    // A base behind which there are not enough addresses.
+    let refused = open(Some(u64::MAX - 63), None).expect_err("there is no room");
+    assert!(matches!(refused, SourceError::BeyondAddresses(_)), "{refused}");
+    // Of a hex file the addresses are known.
+    let hex = place.write("ram.hex", ":020000042000DA\n:0400000001020304F2\n:00000001FF\n");
+    let refused = Ledger::open_with(&hex, ImageOptions { base: Some(1), which: None }).expect_err("it has its own");
+    assert!(matches!(refused, SourceError::HasAddresses(_)));
+    assert!(Ledger::open(&hex).expect_err("no ledger").to_string().contains("a hex file without a ledger"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use heapledger_analysis::{Identity, Note};
 use heapledger_report::{FlameReport, FlameView, Form, Report, ReportError, clean, limited, sentence};
 
 use super::form::FormArgs;
-use super::opening::{FromLog, open_target};
+use super::opening::{OpeningArgs, open_target};
 use super::standard::ExecutableArgs;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
@@ -53,9 +53,8 @@ pub(crate) struct FlameArgs {
     /// Where it goes; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Take the file for a log of that kind; else that is seen by what is in it
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) from: Option<FromLog>,
+    #[command(flatten)]
+    pub(crate) opening: OpeningArgs,
     #[command(flatten)]
     pub(crate) form: FormArgs<Flames>,
     /// Root at the bottom
@@ -80,7 +79,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let form = form_wanted(args.form.given(), named)?;
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| open_target(name, args.from)).collect::<Result<Vec<_>>>()?;
+    let ledgers = names.iter().map(|name| open_target(name, args.opening)).collect::<Result<Vec<_>>>()?;
     let target = match (&args.output, &form) {
         (Some(_), _) if named.is_none() => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),

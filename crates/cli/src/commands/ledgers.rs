@@ -11,7 +11,7 @@ use heapledger_report::moment;
 use heapledger_source::Ledger;
 
 use super::NamingArgs;
-use super::opening::{FromLog, open_target};
+use super::opening::{OpeningArgs, open_target};
 
 /// Behind the first argument: more ledgers.
 #[derive(Debug, Default, clap::Args)]
@@ -53,8 +53,8 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Opens the ledgers of one run, oldest first, and gives their names in that order.
-pub(crate) fn open_run(targets: &[&OsStr], from: Option<FromLog>) -> Result<(Vec<Ledger>, Vec<String>)> {
-    let ledgers = targets.iter().map(|target| open_target(target, from)).collect::<Result<Vec<_>>>()?;
+pub(crate) fn open_run(targets: &[&OsStr], opening: OpeningArgs) -> Result<(Vec<Ledger>, Vec<String>)> {
+    let ledgers = targets.iter().map(|target| open_target(target, opening)).collect::<Result<Vec<_>>>()?;
     let order = match in_order(&ledgers) {
         Ok(order) => order,
         Err(error) => bail!("{}", other_run(&ledgers, targets, error)),

@@ -11,7 +11,7 @@ use heapledger_format::record::Options;
 use heapledger_report::{Context, Form, Paint};
 use heapledger_source::Ledger;
 
-use crate::commands::opening::{FromLog, open_target};
+use crate::commands::opening::{OpeningArgs, open_target};
 use crate::commands::standard::Usage;
 use crate::terminal::Color;
 
@@ -37,9 +37,8 @@ pub(crate) struct ViewArgs {
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
-    /// Take the file for a log of that kind; else that is seen by what is in it
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) from: Option<FromLog>,
+    #[command(flatten)]
+    pub(crate) opening: OpeningArgs,
     /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
     #[arg(long)]
     pub(crate) no_pager: bool,
@@ -78,7 +77,7 @@ impl LedgerArgs {
 
     /// Opens something else than the first argument.
     pub(super) fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        self.opened(&[target], open_target(target, self.view.from)?)
+        self.opened(&[target], open_target(target, self.view.opening)?)
     }
 
     /// A report on `ledger`, which is the last of several that were named, or the only one.

@@ -7,12 +7,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use heapledger_logs::log::{LogKind, LogLedger, LogOptions, read_log};
 use heapledger_lws::Width;
-use heapledger_source::Ledger;
+use heapledger_source::{Ledger, WhichLedger};
 
+use super::standard::Usage;
 use crate::say;
 
+mod images;
 mod log_files;
 
+pub(crate) use images::{mention_others, open_no_log};
 pub(crate) use log_files::files_of_cores;
 use log_files::{log_at, numbered, of_cores};
 
@@ -32,18 +35,38 @@ impl clap::ValueEnum for FromLog {
     }
 }
 
+/// What is known of a file that it does not say itself.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct OpeningArgs {
+    /// Take the file for a log of that kind; else that is seen by what is in it
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<FromLog>,
+    /// Where the first byte of an image of memory was, as a debugger was told that saved it (0x20000000): places are then
+    /// addresses. FILE@2 is the second ledger of an image or a log, FILE@0x20000400 the one at that address
+    #[arg(long, value_name = "ADDRESS", value_parser = heapledger_analysis::query::address)]
+    pub(crate) base: Option<u64>,
+}
+
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Opens what was named. Of a log with several ledgers the last, or that of the number behind `@`.
-pub(crate) fn open_target(target: &OsStr, from: Option<FromLog>) -> Result<Ledger> {
+/// Opens what was named. Of a log with several ledgers the last, of an image of memory the first, or the one behind `@`.
+pub(crate) fn open_target(target: &OsStr, opening: OpeningArgs) -> Result<Ledger> {
     let (path, wanted) = numbered(target);
     if let Some(made) = of_cores(target)? {
         return one_of(made, target, wanted);
     }
-    match log_at(&path, from)? {
-        Some(input) => of_log(input, &path, wanted, from),
-        None => Ok(Ledger::open_target(target)?),
+    match log_at(&path, opening.from)? {
+        Some(_) if opening.base.is_some() => {
+            Err(Usage::new(format!("{} is a log: no memory, and --base says nothing", Path::new(&path).display()))
+                .into())
+        }
+        Some(input) => of_log(input, &path, wanted, opening.from),
+        None => {
+            let ledger = open_no_log(target, opening)?;
+            mention_others(&ledger, target);
+            Ok(ledger)
+        }
     }
 }
 
@@ -59,16 +82,21 @@ pub(crate) fn all_of(target: &OsStr, from: Option<FromLog>, width: Width) -> Res
     Ok(Some(made))
 }
 
-fn of_log(input: Box<dyn Read>, path: &OsStr, wanted: Option<usize>, from: Option<FromLog>) -> Result<Ledger> {
+fn of_log(input: Box<dyn Read>, path: &OsStr, wanted: Option<WhichLedger>, from: Option<FromLog>) -> Result<Ledger> {
     let shown = Path::new(path).display().to_string();
     let options = LogOptions { only: from.map(|from| from.0), width: Width::W64 };
     let made = read_log(BufReader::with_capacity(BUFFER_BYTES, input), options);
     one_of(made.with_context(|| format!("{shown} cannot be read"))?, path, wanted)
 }
 
-fn one_of(mut made: Vec<LogLedger>, path: &OsStr, wanted: Option<usize>) -> Result<Ledger> {
+fn one_of(mut made: Vec<LogLedger>, path: &OsStr, wanted: Option<WhichLedger>) -> Result<Ledger> {
     let shown = Path::new(path).display().to_string();
     let count = made.len();
+    let wanted = match wanted {
+        Some(WhichLedger::At(_)) => bail!("{shown} is a log: its ledgers have numbers, from 1 on, and no addresses"),
+        Some(WhichLedger::Numbered(number)) => Some(number),
+        None => None,
+    };
     let index = wanted.map_or(count, |wanted| wanted).wrapping_sub(1);
     if count == 0 {
         bail!("{shown} is not a ledger, and no line of it tells of a heap in a way that heapledger knows");

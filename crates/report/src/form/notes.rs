@@ -206,6 +206,9 @@ fn moment(found: &FoundBy) -> String {
     let (image, read) = (&found.image, &found.read);
     let mut text = match found.moment {
         Moment::OfImage if found.is_core => format!("The ledger was read from {image} itself: it is as of then."),
+        Moment::OfImage if found.has_addresses => {
+            format!("The ledger was found at {:#x} in {image}.", found.address.unwrap_or(0))
+        }
         Moment::OfImage => {
             format!("The ledger was found {} into {image}.", plain_bytes(found.address.unwrap_or(0)))
         }
@@ -238,7 +241,7 @@ fn moment(found: &FoundBy) -> String {
         ),
     };
     if found.cut {
-        text.push_str(" The core dump itself ends early.");
+        text.push_str(if found.is_core { " The core dump itself ends early." } else { " The file itself ends early." });
     }
     text
 }

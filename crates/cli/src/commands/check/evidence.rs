@@ -10,11 +10,11 @@ use heapledger_source::Ledger;
 
 use super::CheckArgs;
 use crate::commands::Progress;
-use crate::commands::opening::open_target;
+use crate::commands::opening::{OpeningArgs, open_target};
 
 /// Opens what is compared with.
 pub(super) fn open_baseline(path: &Path) -> Result<(Ledger, Clock)> {
-    let ledger = open_target(path.as_os_str(), None)?;
+    let ledger = open_target(path.as_os_str(), OpeningArgs::default())?;
     let clock = Clock::new(&ledger, SystemTime::now())?;
     Ok((ledger, clock))
 }

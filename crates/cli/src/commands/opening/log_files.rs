@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use heapledger_logs::log::{LogLedger, is_log, read_streams};
+use heapledger_source::{WhichLedger, is_hex};
 
 use super::FromLog;
 
@@ -35,13 +36,19 @@ pub(super) fn of_cores(target: &OsStr) -> Result<Option<Vec<LogLedger>>> {
     Ok(Some(made))
 }
 
-/// `LOG@2` is the second ledger of `LOG`, unless there is a file of the whole name.
-pub(super) fn numbered(target: &OsStr) -> (OsString, Option<usize>) {
+/// `LOG@2` is the second ledger of `LOG`, `IMAGE@0x20000400` the one at that address, unless there is a file of the whole name.
+pub(super) fn numbered(target: &OsStr) -> (OsString, Option<WhichLedger>) {
     let bytes = target.as_bytes();
     let at = bytes.iter().rposition(|byte| *byte == b'@').filter(|_| !Path::new(target).exists());
-    let number = |at: usize| std::str::from_utf8(bytes.get(at + 1..)?).ok()?.parse().ok();
-    match at.and_then(|at| Some((OsStr::from_bytes(bytes.get(..at)?), number(at)?))) {
-        Some((path, number)) => (path.to_owned(), Some(number)),
+    let which = |at: usize| {
+        let text = std::str::from_utf8(bytes.get(at + 1..)?).ok()?;
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok().map(WhichLedger::At),
+            None => text.parse().ok().map(WhichLedger::Numbered),
+        }
+    };
+    match at.and_then(|at| Some((OsStr::from_bytes(bytes.get(..at)?), which(at)?))) {
+        Some((path, which)) => (path.to_owned(), Some(which)),
         None => (target.to_owned(), None),
     }
 }
@@ -63,7 +70,7 @@ pub(super) fn log_at(path: &OsStr, from: Option<FromLog>) -> Result<Option<Box<d
     }
     let Ok(file) = File::open(shown) else { return Ok(None) };
     let mut begin = Vec::new();
-    if (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_err() || !is_log(&begin) {
+    if (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_err() || is_hex(&begin) || !is_log(&begin) {
         return Ok(None);
     }
     io::Seek::rewind(&mut &file).with_context(failed)?;
