@@ -171,6 +171,10 @@ pub unsafe trait Board: Sized + 'static {
         breaks::history_full();
     }
 
+    /// So many records are in use, for the first time, as [`Config::warn_records`] says: the next image is to be taken soon.
+    #[inline(always)]
+    fn records_scarce() {}
+
     /// A block found no room.
     #[inline(always)]
     fn records_full() {
@@ -273,6 +277,10 @@ impl<B: Placed> Shape for On<B> {
         B::history_full();
     }
     #[inline(always)]
+    fn records_scarce() {
+        B::records_scarce();
+    }
+    #[inline(always)]
     fn records_full() {
         B::records_full();
     }
@@ -310,6 +318,12 @@ impl<const WORDS: usize> ChipRegion<WORDS> {
 /// The words that a board's ledger needs.
 pub const fn words<B: Board>() -> usize {
     B::CONFIG.words::<Address>()
+}
+
+/// The frames of a stack that are looked for, those that are left out of it among them.
+pub const fn frames<B: Board>() -> usize {
+    let Config { depth, skip_frames, cut_frames, .. } = B::CONFIG;
+    (depth as usize).saturating_add(skip_frames as usize).saturating_add(cut_frames as usize)
 }
 
 /// The length of [`header`].
@@ -352,7 +366,7 @@ macro_rules! chip_ledger {
     ($(#[$attribute:meta])* $board:ty, $symbol:literal) => {
         const _: () = {
             const WORDS: usize = $crate::chip::words::<$board>();
-            const FRAMES: usize = <$board as $crate::chip::Board>::CONFIG.depth as usize;
+            const FRAMES: usize = $crate::chip::frames::<$board>();
             $(#[$attribute])*
             #[unsafe(export_name = $symbol)]
             static LEDGER: $crate::chip::ChipRegion<WORDS> = $crate::chip::ChipRegion::new();

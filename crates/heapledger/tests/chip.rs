@@ -159,3 +159,60 @@ fn what_comes_in_the_middle_of_an_update_is_counted() {
     assert_eq!((tally(TallyCounter::LostNoRecord), tally(TallyCounter::LostBytes)), (9, 63));
     assert_eq!(ledger.global(GlobalCounter::LiveBytes).expect("a counter"), 70);
 }
+
+/// Whose functions around its allocator, and whose outermost ones, are left out of stacks; and that is told when records are scarce.
+struct Snipped;
+
+thread_local! {
+    static FRAMES: std::cell::Cell<Address> = const { std::cell::Cell::new(0) };
+    static SCARCE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+// SAFETY: one thread of one test.
+unsafe impl Board for Snipped {
+    const CONFIG: Config<'static> =
+        Config { depth: 3, skip_frames: 2, cut_frames: 1, warn_records: 8, ..Config::minimal(10, 64) };
+
+    fn stack(_: Frame, frames: &mut FrameList) {
+        let _ = (1..=FRAMES.get()).all(|code| frames.push(code));
+    }
+
+    fn records_scarce() {
+        SCARCE.set(SCARCE.get() + 1);
+    }
+}
+
+heapledger::chip_ledger!(Snipped, "snipped_ledger");
+
+#[test]
+fn frames_are_left_out_in_front_and_behind() {
+    let books = Books::<Snipped>::of();
+    let block = |address| NewBlock { kind: Kind::MALLOC, address, size: 1, actual: None, heap: None };
+    // So many frames there are: those that are kept.
+    let expected: [&[u64]; 8] = [&[], &[1], &[1], &[1], &[3], &[3, 4], &[3, 4, 5], &[3, 4, 5]];
+    for (count, _) in (0..).zip(expected) {
+        FRAMES.set(count);
+        assert_eq!(SCARCE.get(), 0);
+        assert!(books.allocated(&block((count + 1) * 16), Frame::NONE));
+    }
+    assert_eq!(SCARCE.get(), 1, "the eighth of ten is not told of");
+    let mut region = vec![0; words::<Snipped>()];
+    assert_eq!(books.copy(&mut region), region.len());
+    let ledger = opened(&region, "snipped");
+    let mut records = ledger.records();
+    let mut seen = 0;
+    while let Some(chunk) = records.next_chunk().expect("records") {
+        for entry in chunk {
+            let stack = ledger.stack(entry.site).expect("a stack");
+            let codes: Vec<u64> =
+                stack.codes.iter().map(|code| ledger.code(*code).expect("a code").expect("known").offset).collect();
+            assert_eq!(codes, expected[entry.address as usize / 16 - 1], "of {} frames", entry.address / 16 - 1);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 8);
+    // One that goes makes room, which is no news the second time.
+    books.freed(16, Kind::FREE, Frame::NONE);
+    assert!(books.allocated(&block(0x1000), Frame::NONE) && books.allocated(&block(0x2000), Frame::NONE));
+    assert_eq!(SCARCE.get(), 1);
+}

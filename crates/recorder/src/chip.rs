@@ -300,12 +300,17 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// The same for an update that may fill the history. A debugger that is told of that finds the update complete.
     #[inline(always)]
     fn update_history<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.word(S::RECORDS_USED);
         let (result, is_full) = self.update(|ledger| {
             let result = change(ledger);
             (result, ledger.turn_history())
         });
         if is_full {
             S::history_full();
+        }
+        let warned_at = S::Word::cut(u64::from(S::CONFIG.warn_records));
+        if S::CONFIG.warn_records != 0 && before < warned_at && self.word(S::RECORDS_USED) >= warned_at {
+            S::records_scarce();
         }
         result
     }

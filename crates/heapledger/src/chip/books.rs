@@ -231,7 +231,8 @@ impl<B: Placed> Books<B> {
         let mut room = B::Frames::EMPTY;
         let mut list = FrameList::new(room.places());
         B::stack(from, &mut list);
-        let (frames, is_guessed) = (list.frames(), list.is_guessed());
+        let (skip, cut) = (usize::from(B::CONFIG.skip_frames), usize::from(B::CONFIG.cut_frames));
+        let (frames, is_guessed) = (list.between(skip, cut), list.is_guessed());
         self.lend_to(missed, |ledger| work(ledger, &Caller { frames, running: Self::running(), is_guessed }))
     }
 

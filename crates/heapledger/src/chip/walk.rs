@@ -64,6 +64,17 @@ impl<'f> FrameList<'f> {
         self.is_guessed
     }
 
+    /// Those behind so many inner ones and before so many outer ones; if there are none, the innermost.
+    #[inline(always)]
+    pub(super) fn between(&self, inner: usize, outer: usize) -> &[Address] {
+        let all = self.frames();
+        if inner == 0 && outer == 0 {
+            return all;
+        }
+        let between = all.get(inner..all.len().saturating_sub(outer)).filter(|between| !between.is_empty());
+        between.or_else(|| all.get(..1)).unwrap_or(&[])
+    }
+
     #[inline(always)]
     pub(super) fn frames(&self) -> &[Address] {
         let known = self.room.get(..self.count).unwrap_or(&[]);

@@ -37,6 +37,13 @@ pub struct Config<'a> {
     pub tasks: u32,
     /// Most frames of a stack.
     pub depth: u16,
+    /// So many of the innermost frames are left out: those of the firmware's own functions around the allocator. Of a stack without others
+    /// the innermost stays. For whoever finds the frames.
+    pub skip_frames: u8,
+    /// So many of the outermost frames are left out, which all stacks have in common. For whoever finds the frames.
+    pub cut_frames: u8,
+    /// When so many records are in use for the first time, [`Shape::records_scarce`](super::Shape::records_scarce) is called; 0: never. 80 of 100, say.
+    pub warn_records: u32,
     /// The largest size of a block that is kept exactly. Where the heap is small (65,534 bytes, say), size, call site and function
     /// share a word.
     pub largest_bytes: u64,
@@ -116,6 +123,9 @@ impl<'a> Config<'a> {
             history: 0,
             tasks: 0,
             depth: 32,
+            skip_frames: 0,
+            cut_frames: 0,
+            warn_records: 0,
             largest_bytes: u64::MAX,
             actual_sizes: false,
             clock: None,

@@ -55,6 +55,9 @@ pub trait Shape: Sized + 'static {
     /// a debugger can carry the entries off. The update is complete.
     #[inline(always)]
     fn history_full() {}
+    /// So many records are in use, for the first time, as [`Config::warn_records`] says. The update is complete.
+    #[inline(always)]
+    fn records_scarce() {}
     /// A block found no room and is not in the ledger. The update is complete.
     #[inline(always)]
     fn records_full() {}
