@@ -79,9 +79,10 @@ pub use build_id::build_id_in_note;
 pub use build_id::linked_build_id;
 pub use heapledger_format::Kind;
 pub use heapledger_recorder::chip::{
-    Caller, Clock, Config, HeapDescription, InRealloc, NewBlock, Running, Shape, Word,
+    Caller, Clock, Config, HeapDescription, InRealloc, NewBlock, Room, Running, Shape, Word,
 };
-pub use walk::{Frame, FrameList, Stacks};
+pub use heapledger_recorder::policy::Reallocated;
+pub use walk::{Frame, FrameList, Stacks, main_stack_end};
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
@@ -138,7 +139,8 @@ pub unsafe trait Board: Sized + 'static {
     /// 0: not known, and stacks are as deep as the address behind the call.
     #[inline(always)]
     fn stack_end(within: usize) -> usize {
-        walk::stack_end(within)
+        let _ = within;
+        walk::main_stack_end()
     }
 
     /// Where code lies: what a stack holds of other addresses is no frame.
@@ -198,8 +200,10 @@ pub fn with_critical_section<T>(work: impl FnOnce() -> T) -> T {
 /// A board's ledger, as [`chip_ledger!`](crate::chip_ledger) makes it.
 ///
 /// # Safety
-/// `region` has [`words`] words, which are nobody else's.
+/// `region` has so many words as [`Placed::words`] says, which are nobody else's.
 pub unsafe trait Placed: Board {
+    /// How much there is room for, where a program tells that with which this is linked; see [`Shape::ROOM`]. None survives a reset.
+    const ROOM: Option<fn() -> &'static Room> = None;
     /// Room for the frames of a stack.
     type Frames: FrameRoom;
     /// See [`Shape::HEADER`].
@@ -208,6 +212,32 @@ pub unsafe trait Placed: Board {
     fn region() -> *mut Address;
     /// What is known since the last reset of a region that survives it.
     fn boot() -> &'static ChipBoot;
+
+    /// Words of the region.
+    #[inline(always)]
+    fn words() -> usize {
+        const { words::<Self>() }
+    }
+    /// Most frames of a stack, if fewer than there is room for.
+    #[inline(always)]
+    fn depth() -> usize {
+        usize::MAX
+    }
+    /// See [`Shape::heap_range`].
+    #[inline(always)]
+    fn heap_range(nth: u32) -> (u64, u64) {
+        Self::CONFIG.heaps.get(nth as usize).map_or((0, 0), |heap| (heap.low, heap.high))
+    }
+    /// See [`Shape::heap_name`].
+    #[inline(always)]
+    fn heap_name(nth: u32) -> &'static [u8] {
+        Self::CONFIG.heaps.get(nth as usize).map_or(&[], |heap| heap.name.as_bytes())
+    }
+    /// See [`Shape::process`].
+    #[inline(always)]
+    fn process() -> &'static [u8] {
+        Self::CONFIG.process
+    }
 }
 
 /// Of a region that survives a reset: what was done with it since. It is set to zero when the firmware starts.
@@ -259,7 +289,23 @@ impl<B: Placed> Shape for On<B> {
     type Word = Address;
     const CONFIG: Config<'static> = B::CONFIG;
     const HEADER: &'static [u32] = B::HEADER;
+    const ROOM: Option<fn() -> &'static Room> = {
+        assert!(B::ROOM.is_none() || !B::SURVIVES, "such a ledger is not looked for after a reset");
+        B::ROOM
+    };
 
+    #[inline(always)]
+    fn heap_range(nth: u32) -> (u64, u64) {
+        B::heap_range(nth)
+    }
+    #[inline(always)]
+    fn heap_name(nth: u32) -> &'static [u8] {
+        B::heap_name(nth)
+    }
+    #[inline(always)]
+    fn process() -> &'static [u8] {
+        B::process()
+    }
     #[inline(always)]
     fn ticks() -> u32 {
         B::ticks()

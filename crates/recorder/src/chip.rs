@@ -48,6 +48,7 @@ mod index;
 mod memory;
 mod plan;
 mod records;
+mod room;
 mod shape;
 mod sites;
 mod tasks;
@@ -57,8 +58,9 @@ mod word;
 mod tests;
 
 pub use config::{ChipError, Clock, Config, HeapDescription};
-pub use header::{BusyMark, busy_mark, header_unit_count, header_units, missed_frees_word, missed_word};
+pub use header::{BusyMark, busy_mark, first_word, header_unit_count, header_units, missed_frees_word, missed_word};
 pub use memory::Memory;
+pub use room::Room;
 pub use shape::Shape;
 pub use word::Word;
 
@@ -161,9 +163,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     #[inline(always)]
     fn checked(region: R) -> Result<Self, ChipError> {
         let given = region.words().len();
-        if given < S::PLAN.words {
+        let needed = S::room().words as usize;
+        if given < needed {
             let bytes = |words: usize| words.saturating_mul(S::WORD_BYTES);
-            return Err(ChipError::TooSmall { needed: bytes(S::PLAN.words), given: bytes(given) });
+            return Err(ChipError::TooSmall { needed: bytes(needed), given: bytes(given) });
         }
         Ok(ChipLedger { region, shape: PhantomData })
     }
@@ -335,8 +338,8 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if !S::HAS_TIME {
             return S::Word::ZERO;
         }
-        let now = S::ticks() & S::CLOCK_MASK;
-        let gone = now.wrapping_sub(self.word(S::NOTES.clock).widen() as u32) & S::CLOCK_MASK;
+        let now = S::ticks() & S::room().clock_mask;
+        let gone = now.wrapping_sub(self.word(S::NOTES.clock).widen() as u32) & S::room().clock_mask;
         self.set_word(S::NOTES.clock, S::Word::cut(u64::from(now)));
         let time = self.global(GlobalCounter::LastTime).widen().saturating_add(u64::from(gone));
         let time = S::Word::cut(time.min(S::Word::ZERO.not().widen()));
@@ -361,6 +364,13 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let time = self.time();
         self.enter(slot, block, (number, time), (site, row));
         true
+    }
+
+    /// The same, where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn begin_apart(&mut self, block: &NewBlock<S::Word>, by: (Site, Row)) -> bool {
+        self.begin(block, by)
     }
 
     /// A block finds no room: it is counted, and its bytes.
@@ -415,6 +425,13 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.release_slot(slot);
     }
 
+    /// The same, where that is rare.
+    #[cold]
+    #[inline(never)]
+    fn close_apart(&mut self, slot: Slot, end: &End<S::Word>) {
+        self.close(slot, end);
+    }
+
     /// Books the end of the record in a slot, which stays with the caller.
     #[inline(always)]
     fn retire(&mut self, slot: Slot, end: &End<S::Word>) {
@@ -455,11 +472,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             (Reallocated::Gave(block), None) => {
                 self.count(TallyCounter::UnknownFrees);
                 let site = self.site_of(caller);
-                self.begin(&block, (site, row))
+                self.begin_apart(&block, (site, row))
             }
             (Reallocated::Freed, Some((slot, InRealloc { number, time, .. }))) => {
                 let site = self.site_of_end(caller);
-                self.close(slot, &End { number, time, by, site, row });
+                self.close_apart(slot, &End { number, time, by, site, row });
                 false
             }
             (Reallocated::Freed, None) => {

@@ -18,34 +18,36 @@ type Lent<B> = ChipLedger<On<B>, BoardRegion<B>>;
 struct BoardRegion<B>(PhantomData<fn() -> B>);
 
 impl<B: Placed> BoardRegion<B> {
-    const WORDS: usize = super::words::<B>();
-    const BYTES: usize = Self::WORDS * size_of::<Address>();
+    #[inline(always)]
+    fn bytes() -> usize {
+        B::words().wrapping_mul(size_of::<Address>())
+    }
 }
 
 impl<B: Placed> Memory<Address> for BoardRegion<B> {
     #[inline(always)]
     fn words(&self) -> &[Address] {
         // SAFETY: so many words are there, as `Placed` promises; whoever made this has them alone.
-        unsafe { core::slice::from_raw_parts(B::region(), Self::WORDS) }
+        unsafe { core::slice::from_raw_parts(B::region(), B::words()) }
     }
 
     #[inline(always)]
     fn words_mut(&mut self) -> &mut [Address] {
         // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts_mut(B::region(), Self::WORDS) }
+        unsafe { core::slice::from_raw_parts_mut(B::region(), B::words()) }
     }
 
     #[inline(always)]
     fn byte(&self, place: usize) -> u8 {
         // SAFETY: as above; the same memory as bytes.
-        let bytes = unsafe { core::slice::from_raw_parts(B::region().cast::<u8>(), Self::BYTES) };
+        let bytes = unsafe { core::slice::from_raw_parts(B::region().cast::<u8>(), Self::bytes()) };
         bytes.get(place).copied().unwrap_or(0)
     }
 
     #[inline(always)]
     fn set_byte(&mut self, place: usize, byte: u8) {
         // SAFETY: as above.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u8>(), Self::BYTES) };
+        let bytes = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u8>(), Self::bytes()) };
         if let Some(there) = bytes.get_mut(place) {
             *there = byte;
         }
@@ -54,14 +56,14 @@ impl<B: Placed> Memory<Address> for BoardRegion<B> {
     #[inline(always)]
     fn half(&self, place: usize) -> u16 {
         // SAFETY: as above; the same memory as half words.
-        let halves = unsafe { core::slice::from_raw_parts(B::region().cast::<u16>(), Self::BYTES / 2) };
+        let halves = unsafe { core::slice::from_raw_parts(B::region().cast::<u16>(), Self::bytes() / 2) };
         halves.get(place / 2).copied().unwrap_or(0)
     }
 
     #[inline(always)]
     fn set_half(&mut self, place: usize, half: u16) {
         // SAFETY: as above.
-        let halves = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u16>(), Self::BYTES / 2) };
+        let halves = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u16>(), Self::bytes() / 2) };
         if let Some(there) = halves.get_mut(place / 2) {
             *there = half;
         }
@@ -153,7 +155,7 @@ impl<B: Placed> Books<B> {
             match missed {
                 Missed::Nothing => {}
                 Missed::Block => self.missed(const { missed_word::<On<B>>() }, 1),
-                Missed::Free => self.missed(const { missed_frees_word::<On<B>>() }, 1),
+                Missed::Free => self.missed(missed_frees_word::<On<B>>(), 1),
             }
             return false;
         }
@@ -229,7 +231,9 @@ impl<B: Placed> Books<B> {
             return self.lend_to(missed, |ledger| work(ledger, &caller()));
         }
         let mut room = B::Frames::EMPTY;
-        let mut list = FrameList::new(room.places());
+        let places = room.places();
+        let most = B::depth().min(places.len());
+        let mut list = FrameList::new(places.get_mut(..most).unwrap_or(&mut []));
         B::stack(from, &mut list);
         let (skip, cut) = (usize::from(B::CONFIG.skip_frames), usize::from(B::CONFIG.cut_frames));
         let (frames, is_guessed) = (list.between(skip, cut), list.is_guessed());
@@ -279,7 +283,7 @@ impl<B: Placed> Books<B> {
 
     /// Gives a task its row, with a name; a task that was never introduced gets a nameless one on its first call. False if the
     /// table is full.
-    pub fn task_begins(self, handle: Address, id: u32, name: &str) -> bool {
+    pub fn task_begins(self, handle: Address, id: u32, name: impl AsRef<[u8]>) -> bool {
         self.lend(|ledger| ledger.task_begins(handle, id, name)).unwrap_or(false)
     }
 

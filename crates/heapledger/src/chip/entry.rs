@@ -64,12 +64,16 @@ with_frame!(
 
 #[inline(never)]
 extern "C" fn begins<B: Placed>(block: *mut u8, size: usize, kind: Kind, frame: *const usize) {
-    Books::<B>::of().begins(kind, block as usize as Address, size as Address, Frame::at(frame));
+    // SAFETY: pushed by the function that calls this; null where there is none.
+    let frame = unsafe { Frame::at(frame) };
+    Books::<B>::of().begins(kind, block as usize as Address, size as Address, frame);
 }
 
 #[inline(never)]
 extern "C" fn ends<B: Placed>(block: *mut u8, kind: Kind, _unused: usize, frame: *const usize) {
-    Books::<B>::of().freed(block as usize as Address, kind, Frame::at(frame));
+    // SAFETY: as above.
+    let frame = unsafe { Frame::at(frame) };
+    Books::<B>::of().freed(block as usize as Address, kind, frame);
 }
 
 #[inline(never)]
@@ -78,5 +82,7 @@ extern "C" fn reallocates<B: Placed>(moved: &Moved, size: usize, kind: Kind, fra
         0 => Reallocated::Failed,
         new => Reallocated::Gave(super::books::new_block(kind, new, size as Address)),
     };
-    Books::<B>::of().realloc_ends(moved.detached, kind, outcome, Frame::at(frame));
+    // SAFETY: as above.
+    let frame = unsafe { Frame::at(frame) };
+    Books::<B>::of().realloc_ends(moved.detached, kind, outcome, frame);
 }

@@ -34,8 +34,9 @@ pub struct FrameList<'f> {
 }
 
 impl<'f> FrameList<'f> {
+    /// Without any yet.
     #[inline(always)]
-    pub(super) fn new(room: &'f mut [MaybeUninit<Address>]) -> Self {
+    pub fn new(room: &'f mut [MaybeUninit<Address>]) -> Self {
         FrameList { room, count: 0, is_guessed: false }
     }
 
@@ -93,9 +94,27 @@ impl Frame {
     /// Of a block that is entered by hand, from nowhere: without a stack.
     pub const NONE: Frame = Frame(0);
 
+    /// The frame at an address: two words, the caller's frame pointer and the return address (on RISC-V they lie below it).
+    ///
+    /// # Safety
+    /// They are there.
     #[inline(always)]
-    pub(super) fn at(pointer: *const usize) -> Frame {
+    pub unsafe fn at(pointer: *const usize) -> Frame {
         Frame(pointer.addr())
+    }
+
+    /// Where it lies.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.0
+    }
+
+    /// Adds the address behind the call, and nothing else.
+    #[inline(always)]
+    pub fn caller(self, frames: &mut FrameList) {
+        if self.0 != 0 {
+            frames.push((pair(self.0).1 & !THUMB) as Address);
+        }
     }
 
     /// The frame of the function that calls this, if it is built with frame pointers: the first address of its stack is where it
@@ -161,10 +180,9 @@ const ON_PROCESS_STACK: usize = 4;
 #[cfg(target_arch = "arm")]
 const SAVED_PC: usize = 24;
 
-/// Of the main stack of a Cortex-M, what its vector table begins with: the stack's end.
+/// One past the last byte of the main stack of a Cortex-M, with which its vector table begins; 0 elsewhere.
 #[inline(always)]
-pub(super) fn stack_end(within: usize) -> usize {
-    let _ = within;
+pub fn main_stack_end() -> usize {
     #[cfg(target_arch = "arm")]
     {
         /// The register with the address of the vector table. (A Cortex-M0 has none, and reads as 0, where its table is.)
@@ -196,6 +214,7 @@ pub(super) fn take<B: Board>(from: Frame, frames: &mut FrameList) {
 #[inline(always)]
 fn follow<B: Board>(mut last: usize, mut pointer: usize, end: usize, frames: &mut FrameList) {
     let mut end = end.saturating_sub(AROUND.1);
+    let of_code = B::code();
     while pointer > last && pointer & UNALIGNED == 0 && pointer <= end {
         let (outer, code) = pair(pointer);
         (last, pointer) = (pointer, outer);
@@ -211,7 +230,7 @@ fn follow<B: Board>(mut last: usize, mut pointer: usize, end: usize, frames: &mu
             continue;
         }
         let _ = &mut end;
-        if !has_thumb_bit(code) || !B::code().contains(&code) || !frames.push((code & !THUMB) as Address) {
+        if !has_thumb_bit(code) || !of_code.contains(&code) || !frames.push((code & !THUMB) as Address) {
             return;
         }
     }
@@ -240,9 +259,10 @@ const SCANNED: usize = 128;
 fn scan<B: Board>(mut at: usize, end: usize, frames: &mut FrameList) {
     frames.guessed();
     let last = end.min(at.wrapping_add(SCANNED.wrapping_mul(size_of::<usize>())));
+    let of_code = B::code();
     while at < last {
         let word = read(at);
-        let is_frame = has_thumb_bit(word) && B::code().contains(&word) && is_behind_call::<B>(word & !THUMB);
+        let is_frame = has_thumb_bit(word) && of_code.contains(&word) && is_behind_call::<B>(word & !THUMB);
         if is_frame && (!frames.push((word & !THUMB) as Address) || frames.is_full()) {
             return;
         }

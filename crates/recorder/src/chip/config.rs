@@ -1,6 +1,7 @@
 //! What a chip's ledger records, and how much there is room for.
 
 use super::plan::Plan;
+use super::room::Room;
 use super::word::Word;
 use heapledger_format::record::Options;
 
@@ -162,6 +163,11 @@ impl<'a> Config<'a> {
     /// Words that a ledger with words of this type needs: the length of its region.
     pub const fn words<W: Word>(&self) -> usize {
         Plan::new(self, W::SIZE).words
+    }
+
+    /// How much it has room for, and where, with words of this type.
+    pub const fn room<W: Word>(&self) -> Room {
+        Room::of(&Plan::new(self, W::SIZE))
     }
 
     /// Bytes of its header, descriptors and section table.

@@ -134,6 +134,11 @@ pub struct BusyMark {
     pub busy: u64,
 }
 
+/// The first word of the first section, behind header and notes.
+pub const fn first_word<S: Shape>() -> usize {
+    S::PLAN.first
+}
+
 /// The busy mark of ledgers of a shape, for who must look at it before it has the ledger.
 pub const fn busy_mark<S: Shape>() -> BusyMark {
     type Of<S> = ChipLedger<S, &'static mut [<S as Shape>::Word]>;
@@ -152,12 +157,14 @@ pub const fn busy_mark<S: Shape>() -> BusyMark {
 }
 
 /// The word with the amount of one of the counters that the header has not.
-pub(super) const fn further_word<S: Shape>(nth: u32) -> usize {
-    S::COUNTERS.at.wrapping_add((nth as usize).wrapping_mul(2)).wrapping_add(1)
+#[inline(always)]
+pub(super) fn further_word<S: Shape>(nth: u32) -> usize {
+    (S::room().counters_at as usize).wrapping_add((nth as usize).wrapping_mul(2)).wrapping_add(1)
 }
 
 /// The word of a region that counts frees that came while somebody was in the middle of an update. No update changes it.
-pub const fn missed_frees_word<S: Shape>() -> usize {
+#[inline(always)]
+pub fn missed_frees_word<S: Shape>() -> usize {
     further_word::<S>(1)
 }
 
@@ -171,16 +178,16 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     #[cold]
     #[inline(never)]
     pub(super) fn set_up(&mut self) {
-        if let Some(words) = self.region.words_mut().get_mut(..S::PLAN.words) {
+        if let Some(words) = self.region.words_mut().get_mut(..S::room().words as usize) {
             words.fill(S::Word::ZERO);
         }
-        if S::HEAPS.count != 0 {
+        if S::HAS_HEAPS {
             self.describe_heaps();
         }
-        let process = S::PROCESS.at.wrapping_mul(S::WORD_BYTES);
-        self.copy(process, S::CONFIG.process);
+        let process = (S::room().process_at as usize).wrapping_mul(S::WORD_BYTES);
+        self.copy(process, S::process());
         if S::CONFIG.build_id_bytes != 0 {
-            self.say_build_id(process.wrapping_add(S::CONFIG.process.len()));
+            self.say_build_id(process.wrapping_add(S::process().len()));
         }
         if S::HAS_TIME {
             self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
@@ -200,8 +207,29 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
                 self.set_word(at, Self::header_word(nth));
             }
         }
+        if S::ROOM.is_some() {
+            self.describe_room();
+        }
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
         self.set_word(ready, Self::header_word(ready));
+    }
+
+    /// What the program has told, in place of what was known when this was compiled.
+    fn describe_room(&mut self) {
+        let (room, word) = (S::room(), S::Word::SIZE);
+        self.put(at::TICK_NS, 4, u64::from(room.tick_ns));
+        self.put(at::DEPTH_LIMIT, 2, u64::from(room.depth));
+        let mut place = S::PLAN.rows_at;
+        for section in S::PLAN.table.iter().take(S::PLAN.sections) {
+            let (count, first) = room.part(section.kind, S::RECORDS_AT);
+            let bytes = u64::from(first).wrapping_mul(S::WORD_BYTES as u64);
+            let used = if section.all_used { count } else { 0 };
+            self.put(place.wrapping_add(row::offset(word)), S::WORD_BYTES, bytes);
+            self.put(place.wrapping_add(row::capacity(word)), S::WORD_BYTES, count.into());
+            self.put(place.wrapping_add(row::used(word)), S::WORD_BYTES, used.into());
+            self.put(place.wrapping_add(row::backed(word)), S::WORD_BYTES, count.into());
+            place = place.wrapping_add(row::bytes(word));
+        }
     }
 
     /// A word of the fixed header or of what follows the counters.
@@ -286,9 +314,9 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             let word = self.word(at);
             let most = match at {
                 _ if nth < fixed => 0,
-                _ if at == S::RECORDS_USED => S::RECORDS.count,
-                _ if at == S::HISTORY_USED => S::HISTORY.count,
-                _ if at == S::TASKS_USED => S::TASKS.count,
+                _ if at == S::RECORDS_USED => S::room().records,
+                _ if at == S::HISTORY_USED => S::room().history,
+                _ if at == S::TASKS_USED => S::room().tasks,
                 _ => 0,
             };
             if most != 0 {
@@ -307,21 +335,21 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     fn describe_heaps(&mut self) {
         let word = S::Word::SIZE;
         let mut name_at = 0usize;
-        let mut element = S::HEAPS.at.wrapping_mul(S::WORD_BYTES);
-        for described in S::CONFIG.heaps {
+        let mut element = (S::room().heaps_at as usize).wrapping_mul(S::WORD_BYTES);
+        for nth in 0..S::room().heaps {
+            let (name, (low, high)) = (S::heap_name(nth), S::heap_range(nth));
             for (at, width, value) in [
                 (heap::state(word), 4, 1),
                 (heap::name_at(word), 4, name_at as u64),
-                (heap::name_bytes(word), 4, described.name.len() as u64),
-                (heap::low(word), S::WORD_BYTES, described.low),
-                (heap::high(word), S::WORD_BYTES, described.high),
+                (heap::name_bytes(word), 4, name.len() as u64),
+                (heap::low(word), S::WORD_BYTES, low),
+                (heap::high(word), S::WORD_BYTES, high),
             ] {
                 self.put(element.wrapping_add(at), width, value);
             }
-            let name = described.name.as_bytes();
-            self.copy(S::STRINGS.at.wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
+            self.copy((S::room().strings_at as usize).wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
             name_at = name_at.wrapping_add(name.len());
-            element = element.wrapping_add(S::HEAPS.element_bytes);
+            element = element.wrapping_add(S::HEAP_BYTES);
         }
     }
 

@@ -19,18 +19,18 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let address = address.widen();
         let folded = if S::IS_WIDE { address ^ address >> 32 } else { address };
         let hash = (folded as u32).rotate_right(3).wrapping_mul(0x9E37_79B1);
-        (u64::from(hash).wrapping_mul(u64::from(S::INDEX.count)) >> 32) as u32
+        (u64::from(hash).wrapping_mul(u64::from(S::room().cells)) >> 32) as u32
     }
 
     #[inline(always)]
     fn after(cell: u32) -> u32 {
-        if cell.wrapping_add(1) >= S::INDEX.count { 0 } else { cell.wrapping_add(1) }
+        if cell.wrapping_add(1) >= S::room().cells { 0 } else { cell.wrapping_add(1) }
     }
 
     /// Where a cell lies, in bytes.
     #[inline(always)]
     fn cell_at(cell: u32) -> usize {
-        let first = S::INDEX.at.wrapping_mul(S::WORD_BYTES);
+        let first = (S::room().index_at as usize).wrapping_mul(S::WORD_BYTES);
         first.wrapping_add((cell as usize).wrapping_mul(S::PLAN.cell_bytes))
     }
 
@@ -62,7 +62,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     fn find(&self, address: S::Word) -> u64 {
         let mut cell = Self::home(address);
         // A table that somebody has written over may have no vacant cell.
-        let mut left = S::INDEX.count;
+        let mut left = S::room().cells;
         loop {
             match self.cell(cell) {
                 Some(slot) if self.address_in(slot) != address && left != 0 => cell = Self::after(cell),
@@ -90,7 +90,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let slot = ((found >> 32) as u32).checked_sub(1).map(Slot)?;
         let mut gap = found as u32;
         let mut cell = Self::after(gap);
-        let mut left = S::INDEX.count;
+        let mut left = S::room().cells;
         while let (Some(slot), true) = (self.cell(cell), left != 0) {
             // A cell may move up only if its home does not lie behind the gap, seen from the cell.
             let home = Self::home(self.address_in(slot));

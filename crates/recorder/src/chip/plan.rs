@@ -1,6 +1,6 @@
 //! Where everything lies: reckoned by the compiler, so that a place in the region is a number in an instruction.
 
-use super::config::Config;
+use super::config::{Clock, Config};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::header::{counter_at, rows_at};
 use heapledger_format::layout::{Descriptor, Field};
@@ -194,6 +194,10 @@ pub(super) struct Plan {
     pub(super) header_bytes: usize,
     pub(super) cell_bytes: usize,
     pub(super) notes: Notes,
+    pub(super) clock: Option<Clock>,
+    pub(super) depth: u16,
+    /// The first one behind the notes.
+    pub(super) first: usize,
     /// Of the whole region.
     pub(super) words: usize,
 }
@@ -250,6 +254,7 @@ impl Plan {
         };
         let noted = words.wrapping_sub(header_bytes.div_ceil(word_bytes));
         assert!(noted == note_words(config.options()), "readers reckon with other notes");
+        let first = words;
         let nothing = SectionPlan { kind: SectionKind::Records, at: 0, count: 0, element_bytes: 0, all_used: false };
         let mut table = [nothing; SECTIONS];
         let (mut next, mut at) = (0usize, 0usize);
@@ -284,6 +289,9 @@ impl Plan {
             header_bytes,
             cell_bytes,
             notes,
+            clock: config.clock,
+            depth: config.depth,
+            first,
             words,
         }
     }

@@ -26,12 +26,12 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// A slot that there is.
     #[inline(always)]
     pub(super) fn slot(number: u32) -> Option<Slot> {
-        if number < S::RECORDS.count { Some(Slot(number)) } else { None }
+        if number < S::room().records { Some(Slot(number)) } else { None }
     }
 
     #[inline(always)]
     fn record_at(slot: Slot) -> usize {
-        S::RECORDS.at.wrapping_add((slot.0 as usize).wrapping_mul(S::RECORD_WORDS))
+        S::RECORDS_AT.wrapping_add((slot.0 as usize).wrapping_mul(S::RECORD_WORDS))
     }
 
     #[inline(always)]
@@ -99,7 +99,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         (number, time): (S::Word, S::Word),
         (site, row): (Site, Row),
     ) -> S::Word {
-        let heap = if S::HEAPS.count == 0 { 0 } else { self.heap_of(block) };
+        let heap = if S::HAS_HEAPS { Self::heap_of(block) } else { 0 };
         let excess = match block.actual {
             Some(actual) if actual > block.size => actual.minus(block.size),
             _ => S::Word::ZERO,
@@ -126,10 +126,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// The heap of a block: as its caller says, else by its address; the first, if it is in none.
     #[inline(always)]
-    fn heap_of(&self, block: &NewBlock<S::Word>) -> u8 {
+    fn heap_of(block: &NewBlock<S::Word>) -> u8 {
         block.heap.unwrap_or_else(|| {
             let address = block.address.widen();
-            let within = S::CONFIG.heaps.iter().position(|heap| address >= heap.low && address < heap.high);
+            let is_there = |(low, high)| address >= low && address < high;
+            let within = (0..S::room().heaps).find(|nth| is_there(S::heap_range(*nth)));
             within.unwrap_or(0) as u8
         })
     }
@@ -148,11 +149,14 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return;
         }
         let noted = self.word(S::NOTES.ring_next).widen() as u32;
-        let place = if noted & !TURNED < S::HISTORY.count { noted & !TURNED } else { 0 };
+        let entries = S::room().history;
+        let place = if noted & !TURNED < entries { noted & !TURNED } else { 0 };
         let record_at = Self::record_at(slot);
         let within = (place as usize).wrapping_mul(S::HISTORY_WORDS);
         // The ring lies behind the records.
-        let Some((before, behind)) = self.region.words_mut().split_at_mut_checked(S::HISTORY.at) else { return };
+        let Some((before, behind)) = self.region.words_mut().split_at_mut_checked(S::room().history_at as usize) else {
+            return;
+        };
         let record = before.get(record_at..record_at.wrapping_add(S::RECORD_WORDS)).unwrap_or(&[]);
         let entry = behind.get_mut(within..within.wrapping_add(S::HISTORY_WORDS)).unwrap_or(&mut []);
         set::<S>(entry, S::FREED_NUMBER, S::Word::ZERO);
@@ -169,7 +173,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if S::Word::cut(u64::from(next)) > self.word(S::HISTORY_USED) {
             self.set_word(S::HISTORY_USED, S::Word::cut(u64::from(next)));
         }
-        let next = if next == S::HISTORY.count { TURNED } else { next | noted & TURNED };
+        let next = if next == entries { TURNED } else { next | noted & TURNED };
         self.set_word(S::NOTES.ring_next, S::Word::cut(u64::from(next)));
     }
 

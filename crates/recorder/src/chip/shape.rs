@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::header::{self, UNITS_MAX};
 use super::plan::{FieldPlace, Notes, Plan, SectionPlan};
+use super::room::Room;
 use super::word::Word;
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::layout::{Field, mask};
@@ -37,6 +38,27 @@ pub trait Shape: Sized + 'static {
     /// The header as a new ledger has it, see [`header_units`](super::header_units). This one is longer than it need be.
     const HEADER: &'static [u32] = &header::header_units::<Self, UNITS_MAX>();
 
+    /// How much there is room for, where the program tells that when it is linked: `CONFIG` says the most then, for which fields are wide
+    /// enough, and has one at least of all that is recorded. What does not agree with the region is not followed outside of it, but makes a
+    /// ledger that nobody can read.
+    const ROOM: Option<fn() -> &'static Room> = None;
+
+    /// The lowest address of a heap, and one past its highest. That of `CONFIG`, unless the program tells.
+    #[inline(always)]
+    fn heap_range(nth: u32) -> (u64, u64) {
+        Self::CONFIG.heaps.get(nth as usize).map_or((0, 0), |heap| (heap.low, heap.high))
+    }
+    /// Its name, likewise.
+    #[inline(always)]
+    fn heap_name(nth: u32) -> &'static [u8] {
+        Self::CONFIG.heaps.get(nth as usize).map_or(&[], |heap| heap.name.as_bytes())
+    }
+    /// What is known of the firmware. That of `CONFIG`, unless the program tells.
+    #[inline(always)]
+    fn process() -> &'static [u8] {
+        Self::CONFIG.process
+    }
+
     /// The clock. Only asked where times are recorded, and there for each block; to be asked at least once each time round
     /// ([`ChipLedger::note_time`](super::ChipLedger::note_time) if nobody allocates).
     #[inline(always)]
@@ -70,6 +92,8 @@ pub trait Shape: Sized + 'static {
 pub(super) trait Fixed: Shape {
     const PLAN: Plan = {
         assert!(Self::CONFIG.check().is_ok(), "the ledger cannot hold what CONFIG asks for");
+        let is_narrow = matches!(Self::Word::SIZE, WordSize::W32);
+        assert!(Self::ROOM.is_none() || is_narrow, "a table of codes would be needed");
         Plan::new(&Self::CONFIG, Self::Word::SIZE)
     };
     const WORD_BYTES: usize = Self::Word::SIZE.bytes();
@@ -92,34 +116,36 @@ pub(super) trait Fixed: Shape {
     const FREED_BY: FieldPlace = Self::PLAN.fields.at(Field::FreedBy);
     const FREED_THREAD: FieldPlace = Self::PLAN.fields.at(Field::FreedThread);
 
-    const RECORDS: SectionPlan = Self::PLAN.section(SectionKind::Records);
-    const HISTORY: SectionPlan = Self::PLAN.section(SectionKind::History);
-    const SITES: SectionPlan = Self::PLAN.section(SectionKind::Sites);
+    /// The first section, from its first word on.
+    const RECORDS_AT: usize = Self::PLAN.first;
+    /// Where words have 64 bits: no program that is linked with a library has any.
     const CODES: SectionPlan = Self::PLAN.section(SectionKind::Pcs);
-    const INDEX: SectionPlan = Self::PLAN.index;
-    const COUNTERS: SectionPlan = Self::PLAN.section(SectionKind::Counters);
-    const TASKS: SectionPlan = Self::PLAN.section(SectionKind::Threads);
-    const HEAPS: SectionPlan = Self::PLAN.section(SectionKind::Heaps);
-    const STRINGS: SectionPlan = Self::PLAN.section(SectionKind::Strings);
-    const PROCESS: SectionPlan = Self::PLAN.section(SectionKind::Process);
+    const SITE_BYTES: usize = Self::PLAN.section(SectionKind::Sites).element_bytes;
+    const TASK_BYTES: usize = Self::PLAN.section(SectionKind::Threads).element_bytes;
+    const HEAP_BYTES: usize = Self::PLAN.section(SectionKind::Heaps).element_bytes;
 
     /// The highest number: plus 1 it is the highest commit word.
     const NUMBER_MAX: u64 = mask(Self::NUMBER.width_bits).wrapping_sub(1);
-    const HAS_STACKS: bool = Self::SITES.count != 0;
+    const HAS_STACKS: bool = Self::SITE_BYTES != 0;
     const HAS_CODES: bool = Self::CODES.count != 0;
     const HAS_TIME: bool = Self::CONFIG.clock.is_some();
-    const HAS_TASKS: bool = Self::TASKS.count != 0;
-    const HAS_HISTORY: bool = Self::HISTORY.count != 0;
+    const HAS_TASKS: bool = Self::TASK_BYTES != 0;
+    const HAS_HEAPS: bool = Self::HEAP_BYTES != 0;
+    const HAS_HISTORY: bool = Self::CONFIG.history != 0;
     const IS_WIDE: bool = matches!(Self::Word::SIZE, WordSize::W64);
-    /// As wide as the clock.
-    const CLOCK_MASK: u32 = match Self::CONFIG.clock {
-        Some(clock) => mask(clock.bits) as u32,
-        None => 0,
-    };
     /// The words where it is said how many elements are in use.
     const RECORDS_USED: usize = used_word::<Self>(SectionKind::Records);
     const HISTORY_USED: usize = used_word::<Self>(SectionKind::History);
     const TASKS_USED: usize = used_word::<Self>(SectionKind::Threads);
+
+    /// How much there is room for, and where. What the compiler knows is a number in an instruction.
+    #[inline(always)]
+    fn room() -> &'static Room {
+        match Self::ROOM {
+            Some(told) => told(),
+            None => const { &Room::of(&Self::PLAN) },
+        }
+    }
 }
 
 impl<S: Shape> Fixed for S {}

@@ -22,7 +22,7 @@ const PROBES_FULL: u32 = 8;
 
 /// The largest prime number that is not above another one: in a table of so many places a search comes to each of them, whatever the
 /// distance of its steps.
-const fn prime(most: u32) -> u32 {
+pub(super) const fn prime(most: u32) -> u32 {
     let mut candidate = most;
     while candidate > 3 {
         let mut divisor = 2u32;
@@ -62,13 +62,19 @@ impl Search {
 }
 
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
-    /// Node 0 stands for no stack.
-    const PLACES: u32 = prime(S::SITES.count.saturating_sub(1));
     /// Element 0 of the codes is unused.
     const CODES: u32 = prime(S::CODES.count.saturating_sub(1));
-    const WORDS: usize = (S::SITES.count as usize).wrapping_mul(S::SITES.element_bytes) / S::WORD_BYTES;
+
+    #[inline(always)]
+    fn node_words() -> usize {
+        (S::room().sites as usize).wrapping_mul(S::SITE_BYTES).wrapping_shr(S::WORD_BYTES.trailing_zeros())
+    }
+
     /// Nodes in use from which on only innermost frames get new ones.
-    const COMMON: u32 = Self::PLACES.saturating_sub(Self::PLACES / 16);
+    #[inline(always)]
+    fn common() -> u32 {
+        S::room().places.saturating_sub(S::room().places / 16)
+    }
 
     /// The call site of a stack, innermost frame first; of one without room, that of its innermost frame.
     #[inline(never)]
@@ -88,12 +94,12 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         for address in kept.iter().rev() {
             let Some(code) = self.code(*address) else { return self.innermost(frames) };
             // Mostly it lies where its hash says.
-            let first = Search::new(code, node, Self::PLACES).place.wrapping_add(1);
+            let first = Search::new(code, node, S::room().places).place.wrapping_add(1);
             if self.node(first) == (node, code) {
                 node = first;
                 continue;
             }
-            node = self.child(node, code, Self::COMMON);
+            node = self.child(node, code, Self::common());
             if node == 0 {
                 return self.innermost(frames);
             }
@@ -106,13 +112,13 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.count(TallyCounter::SitesFull);
         S::sites_full();
         let first = frames.first().copied().unwrap_or(S::Word::ZERO);
-        self.code(first).map_or(Site::NONE, |code| Site(self.child(0, code, Self::PLACES)))
+        self.code(first).map_or(Site::NONE, |code| Site(self.child(0, code, S::room().places)))
     }
 
     /// A node's parent and code; both 0: nobody has taken the place.
     #[inline(always)]
     fn node(&self, node: u32) -> (u32, u32) {
-        let nodes = self.words(S::SITES.at, Self::WORDS);
+        let nodes = self.words(S::room().sites_at as usize, Self::node_words());
         if S::IS_WIDE {
             let word = nodes.get(node as usize).map_or(0, |word| ordered::<S>(*word).widen());
             let halves = (word as u32, (word >> 32) as u32);
@@ -127,7 +133,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     #[inline(always)]
     fn set_node(&mut self, node: u32, parent: u32, code: u32) {
         let (parent, code) = (u64::from(parent), u64::from(code));
-        let nodes = self.words_mut(S::SITES.at, Self::WORDS);
+        let nodes = self.words_mut(S::room().sites_at as usize, Self::node_words());
         if S::IS_WIDE {
             let whole = if matches!(S::ORDER, ByteOrder::Little) { code << 32 | parent } else { parent << 32 | code };
             if let Some(word) = nodes.get_mut(node as usize) {
@@ -142,9 +148,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// The node of a frame below its caller's; a new one, as long as fewer than so many are in use; else 0.
     #[inline(never)]
     fn child(&mut self, parent: u32, code: u32, room: u32) -> u32 {
+        let places = S::room().places;
         let has_room = (self.word(S::NOTES.sites_used).widen() as u32) < room;
-        let mut probes = if has_room { PROBES_MAX.min(Self::PLACES) } else { PROBES_FULL.min(Self::PLACES) };
-        let mut search = Search::new(code, parent, Self::PLACES);
+        let mut probes = if has_room { PROBES_MAX.min(places) } else { PROBES_FULL.min(places) };
+        let mut search = Search::new(code, parent, places);
         while probes != 0 {
             let node = search.place.wrapping_add(1);
             let found = self.node(node);
@@ -159,7 +166,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
                 self.add(S::NOTES.sites_used, S::Word::cut(1));
                 return node;
             }
-            search.go_on(Self::PLACES);
+            search.go_on(places);
             probes = probes.wrapping_sub(1);
         }
         0

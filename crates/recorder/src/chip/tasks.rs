@@ -25,11 +25,11 @@ impl Row {
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Gives a task its row, with a name; a task that was never introduced gets a nameless one on its first call.
     /// Returns false if the table is full: its blocks are entered without a task.
-    pub fn task_begins(&mut self, handle: S::Word, id: u32, name: &str) -> bool {
+    pub fn task_begins(&mut self, handle: S::Word, id: u32, name: impl AsRef<[u8]>) -> bool {
         self.update(|ledger| {
             ledger.end_task(handle); // one of that handle that nobody took leave of
             let Some(row) = ledger.new_task_row(handle) else { return false };
-            ledger.name_task(row, id, name);
+            ledger.name_task(row, id, name.as_ref());
             true
         })
     }
@@ -41,8 +41,8 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// Where a row lies, in bytes.
     fn task_at(row: ThreadRow) -> usize {
-        let first = S::TASKS.at.wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((row.0 as usize).wrapping_mul(S::TASKS.element_bytes))
+        let first = (S::room().tasks_at as usize).wrapping_mul(S::WORD_BYTES);
+        first.wrapping_add((row.0 as usize).wrapping_mul(S::TASK_BYTES))
     }
 
     /// A word of a row, by its place in bytes.
@@ -50,10 +50,9 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         Self::task_at(row).wrapping_add(place).wrapping_shr(S::WORD_BYTES.trailing_zeros())
     }
 
-    fn name_task(&mut self, row: ThreadRow, id: u32, name: &str) {
+    fn name_task(&mut self, row: ThreadRow, id: u32, name: &[u8]) {
         let element = Self::task_at(row);
         self.put(element.wrapping_add(thread::id(S::Word::SIZE)), 4, u64::from(id));
-        let name = name.as_bytes();
         self.copy(element.wrapping_add(thread::name(S::Word::SIZE)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
     }
 
@@ -69,7 +68,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     fn known_task_row(&self, handle: S::Word) -> Option<ThreadRow> {
-        let used = (self.word(S::TASKS_USED).widen() as u32).min(S::TASKS.count);
+        let used = (self.word(S::TASKS_USED).widen() as u32).min(S::room().tasks);
         (0..used).map(ThreadRow).find(|row| {
             let state = self.get(Self::task_at(*row).wrapping_add(thread::state(S::Word::SIZE)), 4);
             state.widen() == u64::from(thread_state::ALIVE)
@@ -82,7 +81,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return None;
         }
         let row = ThreadRow(self.word(S::TASKS_USED).widen() as u32);
-        if row.0 >= S::TASKS.count {
+        if row.0 >= S::room().tasks {
             self.count(TallyCounter::ThreadsUnnamed);
             return None;
         }
@@ -119,7 +118,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let row = self.known_task_row(handle).or_else(|| {
             let row = self.new_task_row(handle)?;
             if handle == S::Word::ZERO.not() {
-                self.name_task(row, 0, INTERRUPTS);
+                self.name_task(row, 0, INTERRUPTS.as_bytes());
             }
             Some(row)
         });
