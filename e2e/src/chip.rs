@@ -182,9 +182,16 @@ fn sources() -> Vec<PathBuf> {
     let mut sources: Vec<PathBuf> =
         ["crates/heapledger/src/chip.rs", "crates/recorder/src/chip.rs"].map(|path| root().join(path)).into();
     sources.extend(
-        ["crates/heapledger/src/chip", "crates/wire/src", "crates/lws/src", "e2e/firmware"]
-            .into_iter()
-            .flat_map(within),
+        [
+            "crates/heapledger/src/chip",
+            "crates/firmware/src",
+            "crates/firmware/include",
+            "crates/wire/src",
+            "crates/lws/src",
+            "e2e/firmware",
+        ]
+        .into_iter()
+        .flat_map(within),
     );
     sources.extend(within("crates/recorder/src/chip").filter(|path| !path.ends_with("tests.rs")));
     sources

@@ -21,6 +21,7 @@ pub mod terminal;
 pub mod tracked;
 
 pub mod chip;
+pub mod commands;
 pub mod counts;
 pub mod expect;
 pub mod faults;

@@ -7,7 +7,7 @@ use crate::step::{Result, run};
 
 /// Something that must be there, and the package that brings it.
 pub(crate) struct Need {
-    /// A command in `PATH`, or a library in the system's library directory.
+    /// A command in `PATH`, a library in the system's library directory, or a file.
     what: What,
     package: &'static str,
 }
@@ -15,6 +15,7 @@ pub(crate) struct Need {
 enum What {
     Command(&'static str),
     Library(&'static str),
+    File(&'static str),
 }
 
 const fn command(name: &'static str, package: &'static str) -> Need {
@@ -23,6 +24,10 @@ const fn command(name: &'static str, package: &'static str) -> Need {
 
 const fn library(name: &'static str, package: &'static str) -> Need {
     Need { what: What::Library(name), package }
+}
+
+const fn file(path: &'static str, package: &'static str) -> Need {
+    Need { what: What::File(path), package }
 }
 
 /// For the demo.
@@ -65,6 +70,12 @@ pub(crate) const CHIP: &[Need] = &[
     command("qemu-system-arm", "qemu-system-arm"),
     command("qemu-system-riscv32", "qemu-system-misc"),
     command("gdb-multiarch", "gdb-multiarch"),
+    // Compilers and C libraries for them.
+    command("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
+    file("/usr/lib/arm-none-eabi/newlib/nano.specs", "libnewlib-arm-none-eabi"),
+    file("/usr/lib/arm-none-eabi/newlib/libstdc++.a", "libstdc++-arm-none-eabi-newlib"),
+    command("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
+    file("/usr/lib/picolibc/riscv64-unknown-elf/picolibc.specs", "picolibc-riscv64-unknown-elf"),
 ];
 
 /// For measuring: programs, and the tools that we are compared with.
@@ -91,6 +102,7 @@ impl Need {
         match self.what {
             What::Command(name) => on_path(name),
             What::Library(name) => library_path(name).is_some(),
+            What::File(path) => Path::new(path).exists(),
         }
     }
 }

@@ -97,6 +97,107 @@ compile() {
         -Copt-level=s -Cpanic=abort -Cforce-frame-pointers=yes -Dwarnings --out-dir "$out" -L "$out" "$@" \
         "$root/crates/$name/src/lib.rs"
 }
+# The static library for firmware in C.
+library() {
+    "$rustc" --crate-type staticlib --crate-name heapledger_firmware --edition 2024 --target $target -Copt-level=s \
+        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --out-dir "$out" -L "$out" --extern heapledger \
+        "$root/crates/firmware/src/lib.rs"
+}
+# Firmware in C, if there is a compiler for it: other programs than Debian's rustc, which has libraries of its own.
+c_options="-Os -g -Wall -Wextra -Werror -ffunction-sections -I$root/crates/firmware/include -I$root/e2e/firmware"
+wrapped_two="-Wl,--wrap=malloc,--wrap=free"
+wrapped="$wrapped_two,--wrap=calloc,--wrap=realloc"
+wrapped_newlib="$wrapped,--wrap=_malloc_r,--wrap=_free_r,--wrap=_calloc_r,--wrap=_realloc_r"
+without() { echo "firmware in C is not built for $target: there is no $1"; }
+in_c_for_cortex_m3() {
+    for tool in arm-none-eabi-gcc clang; do
+        command -v $tool >/dev/null || { without $tool; return 0; }
+    done
+    headers=$(arm-none-eabi-gcc -print-sysroot 2>/dev/null)/include/newlib
+    [ -f "$headers/stdlib.h" ] || headers=/usr/include/newlib
+    [ -f "$headers/stdlib.h" ] || { without newlib; return 0; }
+    arm="arm-none-eabi-gcc -mcpu=cortex-m3 -mthumb"
+    # (Of `memcpy` and the like the C library has shorter ones: it comes first.)
+    grouped="-Wl,--start-group -lc $out/libheapledger_firmware.a -Wl,--end-group"
+    c_link() {
+        program=$1
+        shift
+        LD_LIBRARY_PATH= $arm -nostartfiles -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections -Wl,--no-warn-execstack \
+            "$out/start.o" "$@" $grouped -o "$out/$program"
+    }
+    LD_LIBRARY_PATH= $arm $c_options -c "$root/e2e/firmware/start.c" -o "$out/start.o"
+    # clang's frame pointers can be followed.
+    LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+        -c "$root/e2e/firmware/commands.c" -o "$out/commands_c.o"
+    c_link commands_c --specs=nano.specs "$out/commands_c.o" $wrapped_newlib
+    for layout in none MINIMAL TASKS EVERYTHING; do
+        case $layout in none) defined= wrap= ;; *) defined=-DLAYOUT=HEAPLEDGER_$layout wrap=$wrapped_two ;; esac
+        LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+            $defined -c "$root/e2e/firmware/measure.c" -o "$out/measure_c.o"
+        c_link measure_c_$layout --specs=nano.specs "$out/measure_c.o" $wrap
+    done
+    # gcc's cannot.
+    LD_LIBRARY_PATH= $arm $c_options -DSCANNED -c "$root/e2e/firmware/commands.c" -o "$out/commands_c_scan.o"
+    c_link commands_c_scan "$out/commands_c_scan.o" $wrapped_newlib
+    echo "firmware in C is linked for $target"
+    with_freertos
+    for form in wj wjRKSt9nothrow_t wjSt11align_val_t wjSt11align_val_tRKSt9nothrow_t; do
+        wrapped_newlib="$wrapped_newlib,--wrap=_Zn$form,--wrap=_Zna${form#w}"
+    done
+    for form in Pv PvRKSt9nothrow_t Pvj PvSt11align_val_t PvjSt11align_val_t PvSt11align_val_tRKSt9nothrow_t; do
+        wrapped_newlib="$wrapped_newlib,--wrap=_Zdl$form,--wrap=_Zda$form"
+    done
+    [ "$(LD_LIBRARY_PATH= $arm -print-file-name=libstdc++.a)" != libstdc++.a ] || { without libstdc++; return 0; }
+    LD_LIBRARY_PATH= $arm $c_options -x c++ -std=c++17 -c "$root/e2e/firmware/commands.cpp" -o "$out/commands_cpp.o"
+    grouped="-Wl,--start-group -lstdc++ -lc $out/libheapledger_firmware.a -Wl,--end-group"
+    c_link commands_cpp "$out/commands_cpp.o" \
+        $wrapped_newlib,--wrap=memalign,--wrap=_memalign_r,--wrap=aligned_alloc,--wrap=posix_memalign
+    echo "firmware in C++ is linked for $target"
+}
+# The kernel's sources are in a crate, which cargo fetches.
+with_freertos() {
+    fetched=$keep/freertos
+    mkdir -p "$fetched"
+    printf '%s\n' '[package]' 'name = "fetched"' 'edition = "2024"' '[lib]' 'path = "/dev/null"' '[workspace]' \
+        '[dependencies]' 'freertos-next = "=0.12.0"' > "$fetched/Cargo.toml"
+    kernel=$(LD_LIBRARY_PATH= cargo metadata --quiet --format-version 1 --manifest-path "$fetched/Cargo.toml" 2>/dev/null |
+        grep -o '"manifest_path":"[^"]*/freertos-next-[^"]*/Cargo.toml"' | head -n 1 | cut -d'"' -f4) || kernel=
+    kernel=${kernel%Cargo.toml}FreeRTOS-Kernel
+    [ -f "$kernel/tasks.c" ] || { without "crate freertos-next, so FreeRTOS is missing"; return 0; }
+    of_kernel="-isystem $kernel/include -isystem $kernel/portable/GCC/ARM_CM3"
+    objects=
+    for source in tasks queue list portable/GCC/ARM_CM3/port portable/MemMang/heap_4; do
+        object=$out/freertos_$(basename $source).o
+        LD_LIBRARY_PATH= $arm $c_options $of_kernel -w -c "$kernel/$source.c" -o "$object"
+        objects="$objects $object"
+    done
+    LD_LIBRARY_PATH= $arm $c_options $of_kernel -c "$root/e2e/firmware/freertos.c" -o "$out/freertos.o"
+    c_link freertos --specs=nano.specs "$out/freertos.o" $objects \
+        -Wl,--wrap=pvPortMalloc,--wrap=vPortFree,--wrap=pvPortCalloc
+    echo "firmware with FreeRTOS is linked for $target"
+}
+in_c_for_riscv() {
+    command -v riscv64-unknown-elf-gcc >/dev/null || { without riscv64-unknown-elf-gcc; return 0; }
+    riscv="riscv64-unknown-elf-gcc -mabi=ilp32 --specs=picolibc.specs"
+    # Registers of the machine are an extension by itself, of which there is no library.
+    riscv_compile="$riscv -march=rv32imac_zicsr -fno-omit-frame-pointer $c_options"
+    echo '#include <stdlib.h>' | LD_LIBRARY_PATH= $riscv_compile -x c -c - -o "$out/probe.o" 2>/dev/null || { without picolibc; return 0; }
+    LD_LIBRARY_PATH= $riscv_compile -c "$root/e2e/firmware/start.c" -o "$out/start.o"
+    # $1: the source; $2: the program; $3: what the linker leads to the library; then what is defined.
+    c_link() {
+        source=$1 program=$2 wrap=$3
+        shift 3
+        LD_LIBRARY_PATH= $riscv_compile "$@" -c "$root/e2e/firmware/$source.c" -o "$out/$program.o"
+        LD_LIBRARY_PATH= $riscv -march=rv32imac -nostartfiles -T "$root/e2e/firmware/riscv_virt_c.ld" -Wl,--gc-sections \
+            -Wl,--no-warn-rwx-segments "$out/start.o" "$out/$program.o" $wrap -Wl,--start-group -lc "$out/libheapledger_firmware.a" -Wl,--end-group -o "$out/$program"
+    }
+    c_link commands commands_c "$wrapped"
+    c_link measure measure_c_none ""
+    for layout in MINIMAL TASKS EVERYTHING; do
+        c_link measure measure_c_$layout "$wrapped_two" -DLAYOUT=HEAPLEDGER_$layout
+    done
+    echo "firmware in C is linked for $target"
+}
 for target in $targets; do
     out=$keep/out/$target
     # What cannot be built any more is not to be found.
@@ -143,6 +244,8 @@ for target in $targets; do
         link measure measure_$set --cfg "set=\"$set\"" --check-cfg 'cfg(set, values(any()))'
     done
     echo "firmware with heapledger is linked for $target"
+    library
+    case $target in thumb*) in_c_for_cortex_m3 ;; *) in_c_for_riscv ;; esac
     # The codec of backtraces by itself: what encoding takes of a chip's flash. Goals are those of the Cortex-M3.
     case $target in thumb*) ;; *) continue ;; esac
     "$rustc" --crate-name backtrace --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Dwarnings \
@@ -160,5 +263,6 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
     compile format heapledger_format
     compile recorder heapledger_recorder --extern heapledger_format
     compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
+    library
     echo "what is for chips compiles for $target"
 fi

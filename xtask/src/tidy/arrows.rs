@@ -19,6 +19,8 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
     ("calls", &["guard", "linux"]),
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
+    // (It uses the crate that is called as the whole is.)
+    ("firmware", &[]),
     ("heapledger", &["format", "guard", "linux", "process", "recorder", "unwind", "watch"]),
     // Outside of them.
     ("source", &["format"]),

@@ -8,8 +8,20 @@ const MAP: &str = "ARCHITECTURE.md";
 /// The heading of the table of rooms.
 const HEADING: &str = "## Rooms with `unsafe`";
 /// Crates that live in a program.
-const INSIDE: &[&str] =
-    &["format", "unwind", "linux", "recorder", "guard", "process", "watch", "api", "preload", "calls", "heapledger"];
+const INSIDE: &[&str] = &[
+    "format",
+    "unwind",
+    "linux",
+    "recorder",
+    "guard",
+    "process",
+    "watch",
+    "api",
+    "preload",
+    "calls",
+    "heapledger",
+    "firmware",
+];
 const FORBIDS: &str = "#![forbid(unsafe_code)]";
 
 /// The rows of the table: paths, and what is said of each.

@@ -1,0 +1,448 @@
+/* heapledger-firmware.h: firmware in C or C++ keeps a ledger of its heap, in its own memory.
+ *
+ * One file of the firmware says what is recorded and how much there is room for; nothing has to be started:
+ *
+ *     #define HEAPLEDGER_IMPLEMENTATION HEAPLEDGER_MINIMAL
+ *     #define HEAPLEDGER_RECORDS 200
+ *     #define HEAPLEDGER_SITES 512
+ *     #include <heapledger-firmware.h>
+ *
+ * and the linker leads calls to the library:
+ *
+ *     -Wl,--gc-sections,--wrap=malloc,--wrap=free,--wrap=calloc,--wrap=realloc libheapledger_firmware.a
+ *
+ * Which functions there are, and how the library is built: docs/firmware.md. What is defined before the file is included, in that one file:
+ *
+ *   HEAPLEDGER_IMPLEMENTATION    the layout: HEAPLEDGER_MINIMAL, HEAPLEDGER_TASKS or HEAPLEDGER_EVERYTHING
+ *   HEAPLEDGER_RECORDS           live blocks: 1 to 65,534
+ *   HEAPLEDGER_SITES             nodes of the tree of call stacks: 64 to 1,024, else to 4,096
+ *   HEAPLEDGER_DEPTH             most frames of a stack: 1 to 16 (8)
+ *   HEAPLEDGER_STACK             how they are found: heapledger_frame_pointers, heapledger_scan, or a function of your own (none: a stack
+ *                                is the address behind the call)
+ *   HEAPLEDGER_CODE              where code lies, for heapledger_scan, which finds nothing without: FIRST, END
+ *   HEAPLEDGER_STACK_END         uintptr_t F(uintptr_t within): one past the last byte of the stack with this address, 0: not known.
+ *                                (Cortex-M: the vector table says where the main stack ends)
+ *   HEAPLEDGER_ENTER             uint32_t F(void), and
+ *   HEAPLEDGER_LEAVE             void F(uint32_t): a critical section, which may lie in another one (interrupts off)
+ *   HEAPLEDGER_TASK              uintptr_t F(void): the handle of the task that runs, an even number, or 0. Wherever there are tasks, also
+ *                                with HEAPLEDGER_MINIMAL, which does not record it: each of them has a stack of its own
+ *   HEAPLEDGER_IN_INTERRUPT      uintptr_t F(void): the number of the interrupt whose handler runs, or 0 (Cortex-M: known)
+ *   HEAPLEDGER_FREERTOS          both for FreeRTOS: heapledger-freertos.h
+ *   HEAPLEDGER_NESTED            calls that may be under way at a time, in all tasks (4)
+ *   HEAPLEDGER_SECTION           the linker's section for the ledger, which is set to zero at the start: ".sdram"
+ *
+ * With HEAPLEDGER_TASKS and HEAPLEDGER_EVERYTHING also:
+ *
+ *   HEAPLEDGER_HISTORY           freed blocks that are kept: 1 to 65,535
+ *   HEAPLEDGER_TASK_ROWS         tasks, interrupts together one: 1 to 254
+ *   HEAPLEDGER_TICKS             uint32_t F(void): a clock that counts up: heapledger_systick, heapledger_cycles, or your own
+ *   HEAPLEDGER_CLOCK_BITS        how many bits it has (32)
+ *   HEAPLEDGER_TICK_NS           nanoseconds of its tick (0: not known)
+ *   HEAPLEDGER_PROCESS           what is known of the firmware: "program=thermostat" ("version=1.2\0board=a" are two)
+ *
+ * With HEAPLEDGER_EVERYTHING also:
+ *
+ *   HEAPLEDGER_HEAPS             one to four: HEAPLEDGER_HEAP("internal", FIRST, END), HEAPLEDGER_HEAP("external", FIRST, END)
+ *   HEAPLEDGER_ACTUAL            size_t F(const void *block): bytes that a block really has, or 0: malloc_usable_size
+ *
+ * C99 and C++. For 32-bit ARM (Thumb) and RISC-V. Licence: MIT OR Apache-2.0.
+ */
+#ifndef HEAPLEDGER_FIRMWARE_H
+#define HEAPLEDGER_FIRMWARE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Who holds which block, with call stacks. Blocks up to 65,534 bytes are exact. A live block takes 14.5 bytes. */
+#define HEAPLEDGER_MINIMAL 1
+/* And since when, in which task; and freed blocks. Up to 1,048,574 bytes; a live block takes 22.5 bytes, a freed one 32. */
+#define HEAPLEDGER_TASKS 2
+/* And in which heap, with the bytes that it really has. It takes the same. */
+#define HEAPLEDGER_EVERYTHING 3
+
+/* Answers below 0, as in heapledger.h. */
+enum heapledger_errors {
+    HEAPLEDGER_E_NO_ROOM = -2, /* there is no room for it; that was counted */
+    HEAPLEDGER_E_UNKNOWN = -4, /* no block of the ledger begins there */
+    HEAPLEDGER_E_INVALID = -5  /* an argument cannot be */
+};
+
+/* Functions that give blocks, and that take them: what reports call them. */
+enum heapledger_kinds {
+    HEAPLEDGER_KIND_POOL = 0,
+    HEAPLEDGER_KIND_MALLOC = 1,
+    HEAPLEDGER_KIND_CALLOC = 2,
+    HEAPLEDGER_KIND_REALLOC = 3,
+    HEAPLEDGER_KIND_MEMALIGN = 7,
+    HEAPLEDGER_KIND_MALLOC_R = 13,
+    HEAPLEDGER_KIND_NEW = 16,
+    HEAPLEDGER_KIND_PV_PORT_MALLOC = 25,
+    HEAPLEDGER_KIND_V_PORT_FREE = 25,
+    HEAPLEDGER_KIND_HEAP_CAPS_MALLOC = 27,
+    HEAPLEDGER_KIND_HEAP_CAPS_FREE = 27,
+    HEAPLEDGER_KIND_FREE = 32,
+    HEAPLEDGER_KIND_K_MALLOC = 36,
+    HEAPLEDGER_KIND_K_FREE = 36,
+    HEAPLEDGER_KIND_DELETE = 40
+};
+
+/* In place of the number of a heap: the one in which the block's address lies. */
+#define HEAPLEDGER_BY_ADDRESS (-1)
+
+/* ---- Tasks ---- */
+
+/* A task begins: its handle, a number and a name for reports. 1, or 0: there is no row left. A task that is not told of gets a row without a
+   name with its first block. */
+int heapledger_task_begins(uintptr_t handle, uint32_t id, const char *name);
+
+/* It is gone. Its row stays, and so do its blocks. */
+void heapledger_task_ends(uintptr_t handle);
+
+/* ---- The ledger ---- */
+
+/* Reads the clock: to be called now and then, if nobody may allocate for as long as it takes to go once round. */
+void heapledger_note_time(void);
+
+/* Bytes that were asked for, in all blocks that live. */
+uint32_t heapledger_live_bytes(void);
+
+/* Copies the ledger to where there is room for so many words, and answers how many it has; 0: it is in the middle of an update. */
+size_t heapledger_copy(uint32_t *to, size_t words);
+
+/* Readers are told that recording is over. */
+void heapledger_stop(void);
+
+/* ---- Allocators that the linker does not lead to the library ---- */
+
+/* One has given a block. By which function: one of enum heapledger_kinds. Its stack is the caller's. */
+int heapledger_allocated(int heap, const void *block, size_t bytes, int kind);
+
+/* It is about to take one back. */
+int heapledger_freed(const void *block, int kind);
+
+/* What is kept while a block is resized. Nobody looks inside. */
+struct heapledger_resize {
+    uint32_t kept[6];
+};
+
+/* It is about to resize one. Always followed by: */
+int heapledger_resizing(const void *block, struct heapledger_resize *kept);
+
+/* It has; NULL: it could not, and the block is as it was (of 0 bytes: the block is gone). */
+int heapledger_resized(struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind);
+
+/* It had no block. */
+int heapledger_refused(void);
+
+/* ---- Stacks and clocks, for the definitions above ---- */
+
+/* Frames that are being found, the innermost first. */
+struct heapledger_frames;
+
+/* Along frame pointers: clang's with -fno-omit-frame-pointer, on RISC-V gcc's too. (gcc's on Thumb lead nowhere.) */
+void heapledger_frame_pointers(uintptr_t frame, struct heapledger_frames *frames);
+
+/* By return addresses on the stack. Frames but the first are guesses, and the ledger says so. */
+void heapledger_scan(uintptr_t frame, struct heapledger_frames *frames);
+
+/* A function of your own: `frame` is where the registers of the call lie, two words: the caller's frame pointer (r7, s0) and
+   where it will return to; on RISC-V they lie below that address. It tells of each frame that it finds; 0: there is no room for more. */
+int heapledger_push_frame(struct heapledger_frames *frames, uintptr_t code);
+
+/* Some of them are guesses. */
+void heapledger_guessed(struct heapledger_frames *frames);
+
+/* SysTick, as a clock of 24 bits that counts up: it must run through all of them. (Cortex-M) */
+uint32_t heapledger_systick(void);
+
+/* The cycle counter, 32 bits. On a Cortex-M it counts after heapledger_start_cycles(); a Cortex-M0 has none. */
+uint32_t heapledger_cycles(void);
+void heapledger_start_cycles(void);
+
+/* ---- For debuggers, which find them by these names ---- */
+
+extern uint32_t heapledger_ledger[];
+void heapledger_update_done(void);  /* an update is complete */
+void heapledger_history_full(void); /* from now on the oldest frees are overwritten */
+void heapledger_records_full(void); /* a block found no room */
+void heapledger_sites_full(void);   /* a stack found none */
+
+/* ---- What the library knows of the firmware ---- */
+
+/* A heap: its name, of which 16 bytes are kept, its first byte, and one past its last. */
+struct heapledger_heap {
+    const char *name;
+    size_t name_bytes;
+    const void *first;
+    const void *end;
+};
+#define HEAPLEDGER_HEAP(name, first, end) {(name), sizeof(name) - 1, (first), (end)}
+
+/* How much there is room for, and which word of the ledger it begins with. */
+struct heapledger_room {
+    uint32_t records;
+    uint32_t history, history_at;
+    uint32_t sites, places, sites_at;
+    uint32_t tasks, tasks_at;
+    uint32_t heaps, heaps_at;
+    uint32_t names_bytes, strings_at;
+    uint32_t process_bytes, process_at;
+    uint32_t counters_at;
+    uint32_t cells, index_at;
+    uint32_t words;
+    uint32_t clock_mask, tick_ns, depth;
+};
+
+/* A call that is under way. */
+struct heapledger_mark {
+    uintptr_t kept[2];
+};
+
+struct heapledger_functions;
+
+struct heapledger_board {
+    struct heapledger_room room;
+    const struct heapledger_heap *heaps;
+    const char *process;
+    const struct heapledger_functions *functions;
+    struct heapledger_mark *marks;
+    size_t mark_count;
+    size_t (*actual)(const void *block);
+    uint32_t (*enter)(void);
+    void (*leave)(uint32_t before);
+    uint32_t (*ticks)(void);
+    uintptr_t (*task)(void);
+    uintptr_t (*in_interrupt)(void);
+    uintptr_t (*stack_end)(uintptr_t within);
+    void (*stack)(uintptr_t frame, struct heapledger_frames *frames);
+    const void *code[2];
+};
+
+extern const struct heapledger_board heapledger_board;
+extern const struct heapledger_functions heapledger_minimal_1, heapledger_tasks_1, heapledger_everything_1;
+/* Apart, and in a section of its own: firmware that resizes nothing has nothing of it. */
+extern const struct heapledger_functions *const heapledger_resizing_of_layout;
+extern const struct heapledger_functions heapledger_minimal_resizing_1, heapledger_tasks_resizing_1, heapledger_everything_resizing_1;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEAPLEDGER_FIRMWARE_H */
+
+/* Here begins what one file of the firmware has; others may have included the above before. */
+#if defined(HEAPLEDGER_IMPLEMENTATION) && !defined(HEAPLEDGER_IMPLEMENTED)
+#define HEAPLEDGER_IMPLEMENTED
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef HEAPLEDGER_FREERTOS
+uintptr_t heapledger_freertos_end;
+/* (As soon as there is a task the kernel says that one runs.) */
+static uintptr_t heapledger_freertos_task_(void) {
+    return heapledger_freertos_end == 0 ? 0 : (uintptr_t)xTaskGetCurrentTaskHandle();
+}
+static uintptr_t heapledger_freertos_stack_end_(uintptr_t within) {
+    (void)within;
+    return heapledger_freertos_end;
+}
+#define HEAPLEDGER_TASK heapledger_freertos_task_
+#define HEAPLEDGER_STACK_END heapledger_freertos_stack_end_
+#endif
+
+#ifndef HEAPLEDGER_DEPTH
+#define HEAPLEDGER_DEPTH 8
+#endif
+#ifndef HEAPLEDGER_NESTED
+#define HEAPLEDGER_NESTED 4
+#endif
+#ifndef HEAPLEDGER_CLOCK_BITS
+#define HEAPLEDGER_CLOCK_BITS 32
+#endif
+#ifndef HEAPLEDGER_TICK_NS
+#define HEAPLEDGER_TICK_NS 0
+#endif
+
+/* What is not defined is not there. */
+#ifndef HEAPLEDGER_ACTUAL
+#define HEAPLEDGER_ACTUAL 0
+#endif
+#ifndef HEAPLEDGER_ENTER
+#define HEAPLEDGER_ENTER 0
+#endif
+#ifndef HEAPLEDGER_LEAVE
+#define HEAPLEDGER_LEAVE 0
+#endif
+#ifndef HEAPLEDGER_TICKS
+#define HEAPLEDGER_TICKS 0
+#endif
+#ifndef HEAPLEDGER_TASK
+#define HEAPLEDGER_TASK 0
+#endif
+#ifndef HEAPLEDGER_IN_INTERRUPT
+#define HEAPLEDGER_IN_INTERRUPT 0
+#endif
+#ifndef HEAPLEDGER_STACK_END
+#define HEAPLEDGER_STACK_END 0
+#endif
+#ifndef HEAPLEDGER_STACK
+#define HEAPLEDGER_STACK 0
+#endif
+#ifndef HEAPLEDGER_CODE
+#define HEAPLEDGER_CODE 0, 0
+#endif
+
+/* How the layouts lie in memory: words of the header and of what the recorder notes behind it, of a record, of a freed block. */
+#if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_MINIMAL
+#define HEAPLEDGER_NAME_(what) heapledger_minimal_##what
+#define HEAPLEDGER_FIRST_ 66
+#define HEAPLEDGER_RECORD_ 3
+#define HEAPLEDGER_FREED_ 0
+#define HEAPLEDGER_SITES_MAX_ 1024
+#undef HEAPLEDGER_HISTORY
+#define HEAPLEDGER_HISTORY 0
+#undef HEAPLEDGER_TASK_ROWS
+#define HEAPLEDGER_TASK_ROWS 0
+#define HEAPLEDGER_PROCESS_BYTES_ 0
+#elif HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS || HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_EVERYTHING
+#if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS
+#define HEAPLEDGER_NAME_(what) heapledger_tasks_##what
+#define HEAPLEDGER_FIRST_ 100
+#else
+#define HEAPLEDGER_NAME_(what) heapledger_everything_##what
+#define HEAPLEDGER_FIRST_ 112
+#endif
+#define HEAPLEDGER_RECORD_ 5
+#define HEAPLEDGER_FREED_ 8
+#define HEAPLEDGER_SITES_MAX_ 4096
+#ifndef HEAPLEDGER_PROCESS
+#define HEAPLEDGER_PROCESS "program=firmware"
+#endif
+#define HEAPLEDGER_PROCESS_BYTES_ sizeof(HEAPLEDGER_PROCESS)
+#else
+#error "HEAPLEDGER_IMPLEMENTATION is HEAPLEDGER_MINIMAL, HEAPLEDGER_TASKS or HEAPLEDGER_EVERYTHING"
+#endif
+
+#if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_EVERYTHING
+#ifndef HEAPLEDGER_HEAPS
+#define HEAPLEDGER_HEAPS HEAPLEDGER_HEAP("heap", 0, 0)
+#endif
+static const struct heapledger_heap heapledger_heaps_[] = {HEAPLEDGER_HEAPS};
+enum { heapledger_heap_count_ = sizeof heapledger_heaps_ / sizeof heapledger_heaps_[0] };
+#define HEAPLEDGER_HEAPS_ heapledger_heaps_
+#else
+enum { heapledger_heap_count_ = 0 };
+#define HEAPLEDGER_HEAPS_ 0
+#endif
+
+#define HEAPLEDGER_NEEDS_(what, so) typedef char heapledger_##what[(so) ? 1 : -1]
+HEAPLEDGER_NEEDS_(needs_1_to_65534_records, (HEAPLEDGER_RECORDS) >= 1 && (HEAPLEDGER_RECORDS) <= 65534);
+HEAPLEDGER_NEEDS_(needs_64_sites_and_not_too_many, (HEAPLEDGER_SITES) >= 64 && (HEAPLEDGER_SITES) <= HEAPLEDGER_SITES_MAX_);
+HEAPLEDGER_NEEDS_(needs_1_to_65535_of_history, HEAPLEDGER_FREED_ == 0 || ((HEAPLEDGER_HISTORY) >= 1 && (HEAPLEDGER_HISTORY) <= 65535));
+HEAPLEDGER_NEEDS_(needs_1_to_254_task_rows, HEAPLEDGER_FREED_ == 0 || ((HEAPLEDGER_TASK_ROWS) >= 1 && (HEAPLEDGER_TASK_ROWS) <= 254));
+HEAPLEDGER_NEEDS_(needs_a_depth_of_1_to_16, (HEAPLEDGER_DEPTH) >= 1 && (HEAPLEDGER_DEPTH) <= 16);
+HEAPLEDGER_NEEDS_(needs_1_to_32_clock_bits, (HEAPLEDGER_CLOCK_BITS) >= 1 && (HEAPLEDGER_CLOCK_BITS) <= 32);
+HEAPLEDGER_NEEDS_(needs_at_most_4_heaps, heapledger_heap_count_ <= 4);
+HEAPLEDGER_NEEDS_(needs_room_for_a_nested_call, (HEAPLEDGER_NESTED) >= 1);
+
+/* The largest number below n that no number from 2 to 32 divides, for searches that go on in steps of up to 32. */
+#define HEAPLEDGER_APART_(n)                                                                                          \
+    ((n) % 2 && (n) % 3 && (n) % 5 && (n) % 7 && (n) % 11 && (n) % 13 && (n) % 17 && (n) % 19 && (n) % 23 && (n) % 29 && \
+     (n) % 31)
+#define HEAPLEDGER_ELSE_(n, other) (HEAPLEDGER_APART_(n) ? (n) : (other))
+#define HEAPLEDGER_PLACES_(n) \
+    HEAPLEDGER_ELSE_((n) - 1, HEAPLEDGER_ELSE_((n) - 2, HEAPLEDGER_ELSE_((n) - 3, HEAPLEDGER_ELSE_((n) - 4, \
+    HEAPLEDGER_ELSE_((n) - 5, HEAPLEDGER_ELSE_((n) - 6, HEAPLEDGER_ELSE_((n) - 7, HEAPLEDGER_ELSE_((n) - 8, \
+    HEAPLEDGER_ELSE_((n) - 9, HEAPLEDGER_ELSE_((n) - 10, HEAPLEDGER_ELSE_((n) - 11, HEAPLEDGER_ELSE_((n) - 12, \
+    HEAPLEDGER_ELSE_((n) - 13, HEAPLEDGER_ELSE_((n) - 14, HEAPLEDGER_ELSE_((n) - 15, HEAPLEDGER_ELSE_((n) - 16, \
+    HEAPLEDGER_ELSE_((n) - 17, HEAPLEDGER_ELSE_((n) - 18, HEAPLEDGER_ELSE_((n) - 19, HEAPLEDGER_ELSE_((n) - 20, \
+    HEAPLEDGER_ELSE_((n) - 21, HEAPLEDGER_ELSE_((n) - 22, HEAPLEDGER_ELSE_((n) - 23, HEAPLEDGER_ELSE_((n) - 24, \
+    HEAPLEDGER_ELSE_((n) - 25, HEAPLEDGER_ELSE_((n) - 26, HEAPLEDGER_ELSE_((n) - 27, HEAPLEDGER_ELSE_((n) - 28, \
+    HEAPLEDGER_ELSE_((n) - 29, HEAPLEDGER_ELSE_((n) - 30, HEAPLEDGER_ELSE_((n) - 31, HEAPLEDGER_ELSE_((n) - 32, \
+    HEAPLEDGER_ELSE_((n) - 33, HEAPLEDGER_ELSE_((n) - 34, HEAPLEDGER_ELSE_((n) - 35, HEAPLEDGER_ELSE_((n) - 36, \
+    HEAPLEDGER_ELSE_((n) - 37, HEAPLEDGER_ELSE_((n) - 38, HEAPLEDGER_ELSE_((n) - 39, HEAPLEDGER_ELSE_((n) - 40, \
+    1))))))))))))))))))))))))))))))))))))))))
+
+enum {
+    heapledger_history_at_ = HEAPLEDGER_FIRST_ + (HEAPLEDGER_RECORDS) * HEAPLEDGER_RECORD_,
+    heapledger_sites_at_ = heapledger_history_at_ + (HEAPLEDGER_HISTORY) * HEAPLEDGER_FREED_,
+    heapledger_tasks_at_ = heapledger_sites_at_ + (HEAPLEDGER_SITES) * 2,
+    heapledger_heaps_at_ = heapledger_tasks_at_ + (HEAPLEDGER_TASK_ROWS) * 11,
+    heapledger_strings_at_ = heapledger_heaps_at_ + heapledger_heap_count_ * 6,
+    heapledger_process_at_ = heapledger_strings_at_ + heapledger_heap_count_ * 4,
+    heapledger_counters_at_ = heapledger_process_at_ + (HEAPLEDGER_PROCESS_BYTES_ + 3) / 4,
+    heapledger_index_at_ = heapledger_counters_at_ + 4,
+    heapledger_cells_ = (HEAPLEDGER_RECORDS) + (HEAPLEDGER_RECORDS) / 4 + 1,
+    heapledger_words_ = heapledger_index_at_ + (heapledger_cells_ + 1) / 2,
+    heapledger_places_ = HEAPLEDGER_PLACES_(HEAPLEDGER_SITES)
+};
+
+#ifdef HEAPLEDGER_SECTION
+__attribute__((section(HEAPLEDGER_SECTION)))
+#endif
+uint32_t heapledger_ledger[heapledger_words_];
+
+static struct heapledger_mark heapledger_marks_[HEAPLEDGER_NESTED];
+
+const struct heapledger_board heapledger_board = {
+    {HEAPLEDGER_RECORDS,
+     HEAPLEDGER_HISTORY, heapledger_history_at_,
+     HEAPLEDGER_SITES, heapledger_places_, heapledger_sites_at_,
+     HEAPLEDGER_TASK_ROWS, heapledger_tasks_at_,
+     heapledger_heap_count_, heapledger_heaps_at_,
+     heapledger_heap_count_ * 16, heapledger_strings_at_,
+     HEAPLEDGER_PROCESS_BYTES_, heapledger_process_at_,
+     heapledger_counters_at_,
+     heapledger_cells_, heapledger_index_at_,
+     heapledger_words_,
+     0xFFFFFFFFu >> (32 - (HEAPLEDGER_CLOCK_BITS)), HEAPLEDGER_TICK_NS, HEAPLEDGER_DEPTH},
+    HEAPLEDGER_HEAPS_,
+#if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_MINIMAL
+    0,
+#else
+    HEAPLEDGER_PROCESS,
+#endif
+    &HEAPLEDGER_NAME_(1),
+    heapledger_marks_,
+    HEAPLEDGER_NESTED,
+    HEAPLEDGER_ACTUAL,
+    HEAPLEDGER_ENTER,
+    HEAPLEDGER_LEAVE,
+    HEAPLEDGER_TICKS,
+    HEAPLEDGER_TASK,
+    HEAPLEDGER_IN_INTERRUPT,
+    HEAPLEDGER_STACK_END,
+    HEAPLEDGER_STACK,
+    {HEAPLEDGER_CODE}};
+
+__attribute__((section(".rodata.heapledger_resizing")))
+const struct heapledger_functions *const heapledger_resizing_of_layout = &HEAPLEDGER_NAME_(resizing_1);
+
+/* The functions of this layout. */
+extern int HEAPLEDGER_NAME_(task_begins)(uintptr_t handle, uint32_t id, const char *name);
+extern void HEAPLEDGER_NAME_(task_ends)(uintptr_t handle);
+extern void HEAPLEDGER_NAME_(note_time)(void);
+extern uint32_t HEAPLEDGER_NAME_(live_bytes)(void);
+extern size_t HEAPLEDGER_NAME_(copy)(uint32_t *to, size_t words);
+extern void HEAPLEDGER_NAME_(stop)(void);
+
+int heapledger_task_begins(uintptr_t handle, uint32_t id, const char *name) {
+    return HEAPLEDGER_NAME_(task_begins)(handle, id, name);
+}
+void heapledger_task_ends(uintptr_t handle) { HEAPLEDGER_NAME_(task_ends)(handle); }
+void heapledger_note_time(void) { HEAPLEDGER_NAME_(note_time)(); }
+uint32_t heapledger_live_bytes(void) { return HEAPLEDGER_NAME_(live_bytes)(); }
+size_t heapledger_copy(uint32_t *to, size_t words) { return HEAPLEDGER_NAME_(copy)(to, words); }
+void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEAPLEDGER_IMPLEMENTATION */

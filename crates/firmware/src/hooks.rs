@@ -1,0 +1,375 @@
+//! The one list of functions that the linker's `--wrap` leads here, each with its kind, and what becomes of a call.
+//!
+//! Only those that the firmware names are linked: of each nothing but its own few instructions and its row of the list.
+//!
+//! # Safety
+//! A room with `unsafe`: it declares the real functions, which the linker has under another name, stands before them in assembly, and reads
+//! where one of them has stored its block.
+
+use heapledger::chip::{Address, Kind};
+
+use crate::board::{resizing, told};
+use crate::layouts::{Given, Resized};
+use crate::marks::{self, Entered, Mark, Within};
+use crate::stub::{Pushed, stub};
+
+/// A function of the firmware's, with up to four arguments, of which each fits into a register.
+type Real = unsafe extern "C" fn(usize, usize, usize, usize) -> usize;
+
+/// What is known of a function.
+pub(crate) struct Hook {
+    real: Real,
+    kind: Kind,
+    /// Which argument says how many bytes.
+    size: u8,
+    /// Which one says how often; [`ONCE`]: none.
+    times: u8,
+    /// Which one is the block.
+    block: u8,
+    /// What it may call of the list.
+    within: Within,
+}
+
+const ONCE: u8 = 0xFF;
+
+impl Hook {
+    fn argument(&self, arguments: &[usize; 4], nth: u8) -> usize {
+        arguments.get(usize::from(nth)).copied().unwrap_or(1)
+    }
+
+    /// Bytes that are asked for. (Of more than there can be, the real function gives none.)
+    fn bytes(&self, arguments: &[usize; 4]) -> usize {
+        self.argument(arguments, self.size).wrapping_mul(self.argument(arguments, self.times))
+    }
+
+    fn call(&self, [first, second, third, fourth]: [usize; 4]) -> usize {
+        // SAFETY: the firmware's own call, with what it has passed.
+        unsafe { (self.real)(first, second, third, fourth) }
+    }
+
+    fn given(&self) -> Given {
+        Given { kind: self.kind, heap: None }
+    }
+
+    /// A call of it, within `new`, has returned.
+    fn gave_new_within(mark: &Mark, at: usize, block: usize, bytes: usize) {
+        if block == 0 && bytes != 0 && mark.spend(at) {
+            (told().functions.refused)();
+        }
+    }
+
+    /// A call of it has returned.
+    fn gave(&self, block: usize, bytes: usize, frame: *const usize) {
+        let functions = told().functions;
+        if block != 0 {
+            (functions.begin)(self.given(), block as Address, bytes as Address, frame);
+        } else if bytes != 0 {
+            (functions.refused)();
+        }
+    }
+}
+
+/// A function that gives blocks.
+#[inline(never)]
+extern "C" fn give(pushed: &mut Pushed, hook: &Hook) -> usize {
+    let arguments = pushed.arguments;
+    let cookie = pushed.cookie();
+    let entered = marks::enter(cookie, hook.within);
+    let block = hook.call(arguments);
+    let bytes = hook.bytes(&arguments);
+    match entered {
+        Entered::Nested => {}
+        Entered::OfNew(mark, at) => Hook::gave_new_within(mark, at, block, bytes),
+        _ => {
+            marks::leave(entered, cookie);
+            hook.gave(block, bytes, pushed.frame());
+        }
+    }
+    block
+}
+
+/// One that stores its block, and answers 0.
+#[inline(never)]
+extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
+    let arguments = pushed.arguments;
+    let cookie = pushed.cookie();
+    let entered = marks::enter(cookie, hook.within);
+    let answer = hook.call(arguments);
+    let bytes = hook.bytes(&arguments);
+    match entered {
+        Entered::Nested => {}
+        Entered::OfNew(mark, at) => Hook::gave_new_within(mark, at, usize::from(answer == 0), bytes),
+        _ => {
+            marks::leave(entered, cookie);
+            let place = core::ptr::with_exposed_provenance::<usize>(hook.argument(&arguments, hook.block));
+            // SAFETY: the real function has just stored it there.
+            let block = if answer == 0 { unsafe { place.read() } } else { 0 };
+            hook.gave(block, bytes, pushed.frame());
+        }
+    }
+    answer
+}
+
+/// A function that takes them back.
+#[inline(never)]
+extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
+    let arguments = pushed.arguments;
+    let block = hook.argument(&arguments, hook.block);
+    let cookie = pushed.cookie();
+    let entered = marks::enter(cookie, hook.within);
+    if block != 0 && !entered.is_nested() {
+        // Before: then nobody can have been given the address again.
+        (told().functions.end)(hook.kind, block as Address, pushed.frame());
+    }
+    hook.call(arguments);
+    marks::leave(entered, cookie);
+}
+
+/// A function that resizes them.
+#[inline(never)]
+extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
+    let arguments = pushed.arguments;
+    let (old, bytes) = (hook.argument(&arguments, hook.block), hook.bytes(&arguments));
+    let cookie = pushed.cookie();
+    let entered = marks::enter(cookie, hook.within);
+    if entered.is_nested() {
+        return hook.call(arguments);
+    }
+    let functions = resizing();
+    let kept = if old == 0 { None } else { (functions.resizing)(old as Address) };
+    let block = hook.call(arguments);
+    marks::leave(entered, cookie);
+    if old == 0 {
+        hook.gave(block, bytes, pushed.frame());
+    } else {
+        // (No block of no bytes: it was given back.)
+        let how = Resized { kept, given: hook.given(), block: block as Address, bytes: bytes as Address };
+        (functions.resized)(&how, pushed.frame());
+    }
+    block
+}
+
+/// What stands before `new`, which may throw: beside registers nothing of a call lies in it while the real function runs, and unwinding
+/// passes it.
+#[repr(C)]
+pub(crate) struct PushedNew {
+    /// What `enter_new` has found, as a number, while the real function runs.
+    entered: usize,
+    second: usize,
+    cookie: usize,
+    kept: usize,
+    #[cfg(target_arch = "riscv32")]
+    kept_too: [usize; 2],
+    frame: [usize; 2],
+}
+
+impl PushedNew {
+    fn frame(&self) -> *const usize {
+        let frame = (&raw const self.frame).cast::<usize>();
+        if cfg!(target_arch = "riscv32") { frame.wrapping_add(2) } else { frame }
+    }
+}
+
+/// 0: a part of another call; 1: one without a mark; else the address of its mark.
+#[inline(never)]
+extern "C" fn enter_new(pushed: &mut PushedNew) -> usize {
+    match marks::enter(&raw mut pushed.cookie, Within::New) {
+        Entered::Nested | Entered::OfNew(..) => 0,
+        Entered::Unmarked => 1,
+        Entered::Marked(mark) => (&raw const *mark).expose_provenance(),
+    }
+}
+
+#[inline(never)]
+extern "C" fn gave_new(block: usize, bytes: usize, pushed: &mut PushedNew, hook: &Hook) -> usize {
+    match pushed.entered {
+        0 => return block,
+        1 => {}
+        mark => {
+            // SAFETY: one of the marks, which are there for ever.
+            let mark = unsafe { &*core::ptr::with_exposed_provenance(mark) };
+            if !marks::leave(Entered::Marked(mark), &raw mut pushed.cookie) {
+                // What it called had no block, and was entered since.
+                return block;
+            }
+        }
+    }
+    hook.gave(block, bytes, pushed.frame());
+    block
+}
+
+/// Functions of the list: what the linker calls ours and the real one, how they are called, and what is known of them.
+macro_rules! hooks {
+    ($($work:ident $wrap:ident $real:ident $hook:ident $kind:ident ($size:expr, $times:expr, $block:expr, $within:ident);)*) => {
+        unsafe extern "C" {
+            $(fn $real(_: usize, _: usize, _: usize, _: usize) -> usize;)*
+        }
+        $(
+            static $hook: Hook = Hook {
+                real: $real,
+                kind: Kind::$kind,
+                size: $size,
+                times: $times,
+                block: $block,
+                within: Within::$within,
+            };
+            stub!($wrap, $work, $hook);
+        )*
+    };
+}
+
+hooks! {
+    // C, as newlib and picolibc have it. (`free` and `malloc` of picolibc call nobody.)
+    give __wrap_malloc __real_malloc MALLOC MALLOC (0, ONCE, ONCE, Others);
+    give __wrap_calloc __real_calloc CALLOC CALLOC (1, 0, ONCE, Others);
+    resize __wrap_realloc __real_realloc REALLOC REALLOC (1, ONCE, 0, Others);
+    resize __wrap_reallocarray __real_reallocarray REALLOCARRAY REALLOCARRAY (2, 1, 0, Others);
+    give __wrap_memalign __real_memalign MEMALIGN MEMALIGN (1, ONCE, ONCE, Others);
+    give __wrap_aligned_alloc __real_aligned_alloc ALIGNED_ALLOC ALIGNED_ALLOC (1, ONCE, ONCE, Others);
+    store __wrap_posix_memalign __real_posix_memalign POSIX_MEMALIGN POSIX_MEMALIGN (2, ONCE, 0, Others);
+    give __wrap_valloc __real_valloc VALLOC VALLOC (0, ONCE, ONCE, Others);
+    give __wrap_pvalloc __real_pvalloc PVALLOC PVALLOC (0, ONCE, ONCE, Others);
+    take __wrap_free __real_free FREE FREE (ONCE, ONCE, 0, Others);
+    take __wrap_cfree __real_cfree CFREE CFREE (ONCE, ONCE, 0, Others);
+    take __wrap_free_sized __real_free_sized FREE_SIZED FREE_SIZED (ONCE, ONCE, 0, Others);
+    take __wrap_free_aligned_sized __real_free_aligned_sized FREE_ALIGNED_SIZED FREE_ALIGNED_SIZED (ONCE, ONCE, 0, Others);
+    // newlib's own.
+    give __wrap__malloc_r __real__malloc_r MALLOC_R MALLOC_R (1, ONCE, ONCE, Nobody);
+    give __wrap__calloc_r __real__calloc_r CALLOC_R CALLOC_R (2, 1, ONCE, Others);
+    resize __wrap__realloc_r __real__realloc_r REALLOC_R REALLOC_R (2, ONCE, 1, Others);
+    give __wrap__memalign_r __real__memalign_r MEMALIGN_R MEMALIGN_R (2, ONCE, ONCE, Others);
+    take __wrap__free_r __real__free_r FREE_R FREE_R (ONCE, ONCE, 1, Nobody);
+    // FreeRTOS. (Those of its `heap_3` call `malloc` and `free`.)
+    give __wrap_pvPortMalloc __real_pvPortMalloc PV_PORT_MALLOC PV_PORT_MALLOC (0, ONCE, ONCE, Others);
+    give __wrap_pvPortCalloc __real_pvPortCalloc PV_PORT_CALLOC PV_PORT_CALLOC (1, 0, ONCE, Others);
+    take __wrap_vPortFree __real_vPortFree V_PORT_FREE V_PORT_FREE (ONCE, ONCE, 0, Others);
+    // ESP-IDF.
+    give __wrap_heap_caps_malloc __real_heap_caps_malloc HEAP_CAPS_MALLOC HEAP_CAPS_MALLOC (0, ONCE, ONCE, Others);
+    give __wrap_heap_caps_malloc_default __real_heap_caps_malloc_default HEAP_CAPS_MALLOC_DEFAULT HEAP_CAPS_MALLOC (0, ONCE, ONCE, Others);
+    give __wrap_heap_caps_calloc __real_heap_caps_calloc HEAP_CAPS_CALLOC HEAP_CAPS_CALLOC (1, 0, ONCE, Others);
+    resize __wrap_heap_caps_realloc __real_heap_caps_realloc HEAP_CAPS_REALLOC HEAP_CAPS_REALLOC (1, ONCE, 0, Others);
+    resize __wrap_heap_caps_realloc_default __real_heap_caps_realloc_default HEAP_CAPS_REALLOC_DEFAULT HEAP_CAPS_REALLOC (1, ONCE, 0, Others);
+    give __wrap_heap_caps_aligned_alloc __real_heap_caps_aligned_alloc HEAP_CAPS_ALIGNED_ALLOC HEAP_CAPS_ALIGNED_ALLOC (1, ONCE, ONCE, Others);
+    give __wrap_heap_caps_aligned_calloc __real_heap_caps_aligned_calloc HEAP_CAPS_ALIGNED_CALLOC HEAP_CAPS_ALIGNED_CALLOC (2, 1, ONCE, Others);
+    take __wrap_heap_caps_free __real_heap_caps_free HEAP_CAPS_FREE HEAP_CAPS_FREE (ONCE, ONCE, 0, Others);
+    take __wrap_heap_caps_aligned_free __real_heap_caps_aligned_free HEAP_CAPS_ALIGNED_FREE HEAP_CAPS_ALIGNED_FREE (ONCE, ONCE, 0, Others);
+    // Zephyr.
+    give __wrap_k_malloc __real_k_malloc K_MALLOC K_MALLOC (0, ONCE, ONCE, Others);
+    give __wrap_k_calloc __real_k_calloc K_CALLOC K_CALLOC (1, 0, ONCE, Others);
+    resize __wrap_k_realloc __real_k_realloc K_REALLOC K_REALLOC (1, ONCE, 0, Others);
+    give __wrap_k_aligned_alloc __real_k_aligned_alloc K_ALIGNED_ALLOC K_ALIGNED_ALLOC (1, ONCE, ONCE, Others);
+    take __wrap_k_free __real_k_free K_FREE K_FREE (ONCE, ONCE, 0, Others);
+    // C++: `operator delete`.
+    take __wrap__ZdlPv __real__ZdlPv DELETE DELETE (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPv __real__ZdaPv DELETE_ARRAY DELETE_ARRAY (ONCE, ONCE, 0, Others);
+    take __wrap__ZdlPvRKSt9nothrow_t __real__ZdlPvRKSt9nothrow_t DELETE_NOTHROW DELETE_NOTHROW (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPvRKSt9nothrow_t __real__ZdaPvRKSt9nothrow_t DELETE_ARRAY_NOTHROW DELETE_ARRAY_NOTHROW (ONCE, ONCE, 0, Others);
+    take __wrap__ZdlPvj __real__ZdlPvj DELETE_SIZED DELETE_SIZED (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPvj __real__ZdaPvj DELETE_ARRAY_SIZED DELETE_ARRAY_SIZED (ONCE, ONCE, 0, Others);
+    take __wrap__ZdlPvSt11align_val_t __real__ZdlPvSt11align_val_t DELETE_ALIGN DELETE_ALIGN (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPvSt11align_val_t __real__ZdaPvSt11align_val_t DELETE_ARRAY_ALIGN DELETE_ARRAY_ALIGN (ONCE, ONCE, 0, Others);
+    take __wrap__ZdlPvjSt11align_val_t __real__ZdlPvjSt11align_val_t DELETE_SIZED_ALIGN DELETE_SIZED_ALIGN (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPvjSt11align_val_t __real__ZdaPvjSt11align_val_t DELETE_ARRAY_SIZED_ALIGN DELETE_ARRAY_SIZED_ALIGN (ONCE, ONCE, 0, Others);
+    take __wrap__ZdlPvSt11align_val_tRKSt9nothrow_t __real__ZdlPvSt11align_val_tRKSt9nothrow_t DELETE_ALIGN_NOTHROW DELETE_ALIGN_NOTHROW (ONCE, ONCE, 0, Others);
+    take __wrap__ZdaPvSt11align_val_tRKSt9nothrow_t __real__ZdaPvSt11align_val_tRKSt9nothrow_t DELETE_ARRAY_ALIGN_NOTHROW DELETE_ARRAY_ALIGN_NOTHROW (ONCE, ONCE, 0, Others);
+}
+
+/// `operator new` in its forms.
+macro_rules! news {
+    ($($wrap:ident $real:ident $hook:ident $kind:ident;)*) => {
+        unsafe extern "C" {
+            $(fn $real(_: usize, _: usize, _: usize, _: usize) -> usize;)*
+        }
+        $(
+            static $hook: Hook =
+                Hook { real: $real, kind: Kind::$kind, size: 0, times: ONCE, block: ONCE, within: Within::New };
+
+            #[cfg(target_arch = "arm")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            extern "C" fn $wrap() {
+                core::arch::naked_asm!(
+                    ".fnstart",
+                    ".save {{r4, r7, lr}}",
+                    ".pad #12",
+                    "push {{r1, r2, r3, r4, r7, lr}}",
+                    "mov r4, r0",
+                    "mov r0, sp",
+                    "bl {enter}",
+                    "mov r7, r0",
+                    "mov r0, r4",
+                    "ldr r1, [sp]",
+                    "ldr r2, [sp, #4]",
+                    "bl {real}",
+                    "str r7, [sp]",
+                    "mov r1, r4",
+                    "mov r2, sp",
+                    "ldr r3, ={hook}",
+                    "bl {gave}",
+                    "add sp, #12",
+                    "pop {{r4, r7, pc}}",
+                    ".fnend",
+                    enter = sym enter_new,
+                    real = sym $real,
+                    hook = sym $hook,
+                    gave = sym gave_new,
+                )
+            }
+
+            #[cfg(target_arch = "riscv32")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            extern "C" fn $wrap() {
+                core::arch::naked_asm!(
+                    ".cfi_startproc",
+                    "addi sp, sp, -32",
+                    ".cfi_def_cfa_offset 32",
+                    "sw ra, 28(sp)",
+                    "sw s0, 24(sp)",
+                    "sw s1, 12(sp)",
+                    "sw s2, 16(sp)",
+                    ".cfi_offset ra, -4",
+                    ".cfi_offset s0, -8",
+                    ".cfi_offset s1, -20",
+                    ".cfi_offset s2, -16",
+                    "sw a1, 0(sp)",
+                    "sw a2, 4(sp)",
+                    "mv s1, a0",
+                    "mv a0, sp",
+                    "call {enter}",
+                    "mv s2, a0",
+                    "mv a0, s1",
+                    "lw a1, 0(sp)",
+                    "lw a2, 4(sp)",
+                    "call {real}",
+                    "sw s2, 0(sp)",
+                    "mv a1, s1",
+                    "mv a2, sp",
+                    "la a3, {hook}",
+                    "call {gave}",
+                    "lw ra, 28(sp)",
+                    "lw s1, 12(sp)",
+                    "lw s2, 16(sp)",
+                    "addi sp, sp, 32",
+                    "ret",
+                    ".cfi_endproc",
+                    enter = sym enter_new,
+                    real = sym $real,
+                    hook = sym $hook,
+                    gave = sym gave_new,
+                )
+            }
+        )*
+    };
+}
+
+news! {
+    __wrap__Znwj __real__Znwj NEW NEW;
+    __wrap__Znaj __real__Znaj NEW_ARRAY NEW_ARRAY;
+    __wrap__ZnwjRKSt9nothrow_t __real__ZnwjRKSt9nothrow_t NEW_NOTHROW NEW_NOTHROW;
+    __wrap__ZnajRKSt9nothrow_t __real__ZnajRKSt9nothrow_t NEW_ARRAY_NOTHROW NEW_ARRAY_NOTHROW;
+    __wrap__ZnwjSt11align_val_t __real__ZnwjSt11align_val_t NEW_ALIGN NEW_ALIGN;
+    __wrap__ZnajSt11align_val_t __real__ZnajSt11align_val_t NEW_ARRAY_ALIGN NEW_ARRAY_ALIGN;
+    __wrap__ZnwjSt11align_val_tRKSt9nothrow_t __real__ZnwjSt11align_val_tRKSt9nothrow_t NEW_ALIGN_NOTHROW NEW_ALIGN_NOTHROW;
+    __wrap__ZnajSt11align_val_tRKSt9nothrow_t __real__ZnajSt11align_val_tRKSt9nothrow_t NEW_ARRAY_ALIGN_NOTHROW NEW_ARRAY_ALIGN_NOTHROW;
+}

@@ -1,0 +1,172 @@
+//! The functions of the three layouts. Which of them is linked, the header says with the one table that it names.
+//!
+//! # Safety
+//! A room with `unsafe`: C calls these, and says where something is to be stored.
+
+use core::ffi::{CStr, c_char};
+
+use heapledger::chip::Reallocated::{Failed, Freed, Gave};
+use heapledger::chip::{Address, Books, Frame, InRealloc, Kind, NewBlock, Placed};
+
+use crate::board::{Everything, Minimal, Tasks, told};
+
+/// What is called for each allocation. C hands its address on, and looks at nothing in it.
+pub(crate) struct Functions {
+    /// A block of so many bytes, given by a call with this frame.
+    pub(crate) begin: fn(Given, Address, Address, *const usize) -> bool,
+    /// It is about to be given back.
+    pub(crate) end: fn(Kind, Address, *const usize) -> bool,
+    /// A call gave no block.
+    pub(crate) refused: fn(),
+}
+
+/// What is called for each block that is resized.
+pub(crate) struct Resizing {
+    /// It is about to be.
+    pub(crate) resizing: fn(Address) -> Option<InRealloc<Address>>,
+    /// It was. (A null block of no bytes: it was given back.)
+    pub(crate) resized: fn(&Resized, *const usize) -> bool,
+}
+
+/// By which function, and from which heap, if that is said.
+#[derive(Clone, Copy)]
+pub(crate) struct Given {
+    /// The function.
+    pub(crate) kind: Kind,
+    /// The heap.
+    pub(crate) heap: Option<u8>,
+}
+
+/// How a resizing came out.
+pub(crate) struct Resized {
+    /// What is known of the block before.
+    pub(crate) kept: Option<InRealloc<Address>>,
+    /// By which function, and in which heap.
+    pub(crate) given: Given,
+    /// The new block; 0 if there is none.
+    pub(crate) block: Address,
+    /// Its bytes.
+    pub(crate) bytes: Address,
+}
+
+impl Functions {
+    const fn of<B: Placed>() -> Functions {
+        Functions { begin: begin::<B>, end: end::<B>, refused: || Books::<B>::of().call_failed() }
+    }
+}
+
+impl Resizing {
+    const fn of<B: Placed>() -> Resizing {
+        Resizing { resizing: |block| Books::<B>::of().realloc_begins(block), resized: resized::<B> }
+    }
+}
+
+fn new_block(given: Given, address: Address, size: Address) -> NewBlock<Address> {
+    NewBlock { kind: given.kind, address, size, actual: told().actual(address), heap: given.heap }
+}
+
+fn at(frame: *const usize) -> Frame {
+    // SAFETY: `stub` has pushed it.
+    unsafe { Frame::at(frame) }
+}
+
+fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
+    Books::<B>::of().allocated(&new_block(given, block, bytes), at(frame))
+}
+
+fn end<B: Placed>(by: Kind, block: Address, frame: *const usize) -> bool {
+    Books::<B>::of().freed(block, by, at(frame))
+}
+
+fn resized<B: Placed>(how: &Resized, frame: *const usize) -> bool {
+    let outcome = match (how.block, how.bytes) {
+        (0, 0) => Freed,
+        (0, _) => Failed,
+        (block, bytes) => Gave(new_block(how.given, block, bytes)),
+    };
+    Books::<B>::of().realloc_ends(how.kept, how.given.kind, outcome, at(frame))
+}
+
+/// A text of C's.
+fn text<'a>(text: *const c_char) -> &'a [u8] {
+    // SAFETY: a text, as the caller promises.
+    if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
+}
+
+macro_rules! layout {
+    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
+        /// The table. Its name has the version of the header.
+        #[unsafe(no_mangle)]
+        static $functions: Functions = Functions::of::<$board>();
+
+        #[unsafe(no_mangle)]
+        static $resizing: Resizing = Resizing::of::<$board>();
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $task_begins(handle: usize, id: u32, name: *const c_char) -> i32 {
+            Books::<$board>::of().task_begins(handle as Address, id, text(name)).into()
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $task_ends(handle: usize) {
+            Books::<$board>::of().task_ends(handle as Address);
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $note_time() {
+            Books::<$board>::of().note_time();
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $stop() {
+            Books::<$board>::of().stop();
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $live_bytes() -> Address {
+            Books::<$board>::of().live_bytes()
+        }
+
+        /// # Safety
+        /// There is room for so many words.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $copy(to: *mut Address, words: usize) -> usize {
+            // SAFETY: the caller's promise.
+            Books::<$board>::of().copy(unsafe { core::slice::from_raw_parts_mut(to, words) })
+        }
+    };
+}
+
+layout!(
+    Minimal,
+    heapledger_minimal_1,
+    heapledger_minimal_resizing_1,
+    heapledger_minimal_task_begins,
+    heapledger_minimal_task_ends,
+    heapledger_minimal_note_time,
+    heapledger_minimal_stop,
+    heapledger_minimal_live_bytes,
+    heapledger_minimal_copy
+);
+layout!(
+    Tasks,
+    heapledger_tasks_1,
+    heapledger_tasks_resizing_1,
+    heapledger_tasks_task_begins,
+    heapledger_tasks_task_ends,
+    heapledger_tasks_note_time,
+    heapledger_tasks_stop,
+    heapledger_tasks_live_bytes,
+    heapledger_tasks_copy
+);
+layout!(
+    Everything,
+    heapledger_everything_1,
+    heapledger_everything_resizing_1,
+    heapledger_everything_task_begins,
+    heapledger_everything_task_ends,
+    heapledger_everything_note_time,
+    heapledger_everything_stop,
+    heapledger_everything_live_bytes,
+    heapledger_everything_copy
+);

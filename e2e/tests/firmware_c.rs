@@ -1,0 +1,95 @@
+//! Firmware in C and C++ (`e2e/firmware/commands.c`, `commands.cpp`), linked with the static library: on a Cortex-M3 with newlib, on RISC-V with
+//! picolibc. What the image of its memory says is what a model of the same 10,000 commands knows. And what the library costs.
+
+use heapledger_e2e::chip::{MACHINES, Machine};
+use heapledger_e2e::commands::{Called, agrees, functions, is_exact};
+use heapledger_e2e::{Result, check};
+
+#[test]
+fn ten_thousand_commands_in_c_on_a_cortex_m3_agree_with_a_model() -> Result {
+    agrees(&MACHINES[0], Called::NEWLIB, is_exact)
+}
+
+#[test]
+fn ten_thousand_commands_in_c_on_risc_v_agree_with_a_model() -> Result {
+    agrees(&MACHINES[1], Called::PICOLIBC, is_exact)
+}
+
+/// `new` calls `malloc`, which calls `_malloc_r`; where it throws, the exception is a block. A stack is the address behind the call here, as where
+/// nobody says how stacks are found.
+#[test]
+fn ten_thousand_commands_in_cxx_agree_with_a_model() -> Result {
+    agrees(&MACHINES[0], Called::CXX, |line, asked, _| {
+        let frames = line["frames"].as_array().map_or(&[][..], Vec::as_slice);
+        let physical: Vec<&str> = frames
+            .iter()
+            .filter(|frame| frame["inlined"] != true)
+            .filter_map(|frame| frame["function"].as_str())
+            .collect();
+        check!(physical.len() == 1, "{physical:?}: {line}");
+        check!(asked.is_of_a_library() || physical == ["perform"], "{physical:?}: {line}");
+        Ok(())
+    })
+}
+
+/// gcc's frame pointers lead nowhere on Thumb: a scan of the stack knows the innermost frame, and guesses at the others.
+#[test]
+fn compiled_by_gcc_the_innermost_frame_is_certain() -> Result {
+    agrees(&MACHINES[0], Called::SCANNED, |line, asked, _| {
+        let first = line["frames"][0]["function"].as_str().unwrap_or_default().to_owned();
+        let expected = if asked.is_copy() { "_strdup_r" } else { "perform" };
+        check!(first == expected, "{first} is the innermost frame, not {expected}: {line}");
+        check!(functions(line).len() > 1, "nothing more is found: {line}");
+        Ok(())
+    })
+}
+
+/// Layouts with ceilings, for the Cortex-M3 and RISC-V: bytes of the program, and instructions of a `malloc` and its `free`, over the same
+/// firmware without the library.
+const CEILINGS: [(&str, [u64; 2], [u64; 2]); 3] = [
+    ("MINIMAL", [5300, 5450], [1420, 1390]),
+    ("TASKS", [7350, 7650], [2150, 2050]),
+    ("EVERYTHING", [8000, 8100], [2200, 2090]),
+];
+
+/// Beside the ledger: four marks of calls that are under way.
+const OUTSIDE_MAX: u64 = 32;
+
+fn costs(machine: &Machine, nth: usize) -> Result {
+    let Some(without) = machine.firmware("measure_c_none", &[]) else { return Ok(()) };
+    let pair = |said: &[(String, u64)]| said.iter().map(|(_, instructions)| instructions).sum::<u64>();
+    let (room, instructions) = (machine.room(&without)?, pair(&machine.says(&without)?));
+    println!("{:<10} {:<12} {:>6} {:>7} {:>8} {:>6}", machine.name, "layout", "flash", "region", "outside", "pair");
+    let mut above = Vec::new();
+    for (layout, flash_max, pair_max) in CEILINGS {
+        let Some(with) = machine.firmware(&format!("measure_c_{layout}"), &[]) else { return Ok(()) };
+        let taken = machine.room(&with)?;
+        let region = taken.symbols.get("heapledger_ledger").map_or(0, |(_, bytes)| *bytes);
+        let flash = taken.flash - room.flash;
+        let outside = taken.ram.saturating_sub(room.ram + region);
+        let instructions = pair(&machine.says(&with)?).saturating_sub(instructions);
+        println!("{:<10} {layout:<12} {flash:>6} {region:>7} {outside:>8} {instructions:>6}", "");
+        let panics: Vec<&String> = taken.symbols.keys().filter(|name| name.contains("panic")).collect();
+        check!(panics.is_empty(), "{layout}: {panics:?} can be reached");
+        for needed in ["heapledger_update_done", "heapledger_records_full", "heapledger_sites_full"] {
+            check!(taken.symbols.contains_key(needed), "{layout}: {needed} is not there");
+        }
+        if flash > flash_max[nth] || instructions > pair_max[nth] || outside > OUTSIDE_MAX {
+            above.push(format!(
+                "{layout}: {flash} bytes, {instructions} instructions, {outside} bytes outside of the ledger"
+            ));
+        }
+    }
+    check!(above.is_empty(), "{}: more than is allowed: {}", machine.name, above.join("; "));
+    Ok(())
+}
+
+#[test]
+fn what_the_library_costs_a_cortex_m3() -> Result {
+    costs(&MACHINES[0], 0)
+}
+
+#[test]
+fn what_the_library_costs_a_risc_v_processor() -> Result {
+    costs(&MACHINES[1], 1)
+}
