@@ -148,6 +148,30 @@ static void task_receiver(void *nothing)
     for (;;) vTaskDelay(1000);
 }
 
+/* A pool of the firmware's own, of which it tells the ledger. */
+static uint8_t pool[256];
+
+__attribute__((noinline)) void tells(void)
+{
+    struct heapledger_resize kept;
+    if (heapledger_allocated(HEAPLEDGER_BY_ADDRESS, pool, 100, HEAPLEDGER_KIND_POOL) != 0) fail(80);
+    if (heapledger_allocated(HEAPLEDGER_BY_ADDRESS, pool + 200, 20, HEAPLEDGER_KIND_POOL) != 0) fail(81);
+    if (heapledger_freed(pool + 200, HEAPLEDGER_KIND_POOL) != 0) fail(82);
+    /* It cannot be resized, and then it can, and moves. */
+    if (heapledger_resizing(pool, &kept) != 0) fail(83);
+    if (heapledger_resized(&kept, HEAPLEDGER_BY_ADDRESS, 0, 1000, HEAPLEDGER_KIND_POOL) != 0) fail(84);
+    if (heapledger_resizing(pool, &kept) != 0) fail(85);
+    if (heapledger_resized(&kept, HEAPLEDGER_BY_ADDRESS, pool + 128, 50, HEAPLEDGER_KIND_REALLOC) != 0) fail(86);
+    truth[KEEPER].allocations += 2;
+    truth[KEEPER].frees += 2;
+    note(KEEPER, pool + 128, 50);
+    /* What cannot be is answered. */
+    if (heapledger_freed(0, 0) != HEAPLEDGER_E_INVALID) fail(87);
+    if (heapledger_allocated(0, 0, 1, 0) != HEAPLEDGER_E_INVALID) fail(88);
+    if (heapledger_resizing(0, &kept) != HEAPLEDGER_E_INVALID || heapledger_resizing(pool, 0) != HEAPLEDGER_E_INVALID) fail(89);
+    if (heapledger_copy(0, 0) != sizeof heapledger_ledger / 4 || heapledger_ledger[0] != 0x454C4889) fail(79);
+}
+
 static void task_keeper(void *nothing)
 {
     uint32_t random = 9, at;
@@ -172,6 +196,7 @@ static void task_keeper(void *nothing)
     /* Another one is given the same memory. */
     if (xTaskCreate(task_heir, "heir", 200, 0, 2, 0) != pdPASS) fail(94);
     while (!heir_is_done) vTaskDelay(1);
+    tells();
     reset();
 }
 

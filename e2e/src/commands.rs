@@ -48,6 +48,8 @@ impl Called {
     };
     /// The same, where gcc has compiled it, whose frame pointers lead nowhere.
     pub const SCANNED: Called = Called { name: "commands_c_scan", ..Called::NEWLIB };
+    /// The same, made for a Cortex-M0.
+    pub const SMALLER: Called = Called { name: "commands_c_m0", ..Called::NEWLIB };
     /// C++'s, over newlib.
     pub const CXX: Called = Called { name: "commands_cpp", throws: true, ..Called::NEWLIB };
     /// C's, over picolibc.

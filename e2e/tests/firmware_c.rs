@@ -3,16 +3,47 @@
 
 use heapledger_e2e::chip::{MACHINES, Machine};
 use heapledger_e2e::commands::{Called, agrees, functions, is_exact};
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::tools::command;
+use heapledger_e2e::{Result, check, process};
 
 #[test]
 fn ten_thousand_commands_in_c_on_a_cortex_m3_agree_with_a_model() -> Result {
     agrees(&MACHINES[0], Called::NEWLIB, is_exact)
 }
 
+/// It has no more than a Cortex-M0 has, which cannot compare and swap.
+#[test]
+fn what_is_made_for_a_cortex_m0_agrees_with_a_model() -> Result {
+    agrees(&MACHINES[0], Called::SMALLER, is_exact)
+}
+
 #[test]
 fn ten_thousand_commands_in_c_on_risc_v_agree_with_a_model() -> Result {
     agrees(&MACHINES[1], Called::PICOLIBC, is_exact)
+}
+
+/// Where it stops at one of the functions for it, the stack is whole: what stands before the C library's functions has tables.
+#[test]
+fn a_debugger_sees_who_has_called() -> Result {
+    let machine = MACHINES[0];
+    let Some(firmware) = machine.firmware("commands_c", &["gdb-multiarch"]) else { return Ok(()) };
+    let qemu = machine.qemu().join(" ");
+    let remote =
+        format!("target remote | exec {qemu} -no-reboot -no-shutdown -S -gdb stdio -kernel {}", firmware.display());
+    let mut gdb = command("gdb-multiarch");
+    gdb.args(["-nx", "-batch", "-q"]).env_remove("DEBUGINFOD_URLS");
+    for line in ["set confirm off", &remote, "hbreak heapledger_history_full", "continue", "bt 12", "kill"] {
+        gdb.args(["-ex", line]);
+    }
+    let ran = process::run(gdb.arg(&firmware))?;
+    let frames = ["heapledger_history_full ()", "__wrap_", "perform (command=", "deeper (levels=0", " start ()"];
+    let said = ran.out();
+    let mut left = said.as_str();
+    for frame in frames {
+        let at = left.find(frame).ok_or_else(|| format!("{frame} is not there, or out of order: {said}"))?;
+        left = &left[at..];
+    }
+    Ok(())
 }
 
 /// `new` calls `malloc`, which calls `_malloc_r`; where it throws, the exception is a block. A stack is the address behind the call here, as where

@@ -141,17 +141,18 @@ in_c_for_cortex_m3() {
     c_link commands_c_scan "$out/commands_c_scan.o" $wrapped_newlib
     echo "firmware in C is linked for $target"
     with_freertos
+    wrapped_cxx=$wrapped_newlib
     for form in wj wjRKSt9nothrow_t wjSt11align_val_t wjSt11align_val_tRKSt9nothrow_t; do
-        wrapped_newlib="$wrapped_newlib,--wrap=_Zn$form,--wrap=_Zna${form#w}"
+        wrapped_cxx="$wrapped_cxx,--wrap=_Zn$form,--wrap=_Zna${form#w}"
     done
     for form in Pv PvRKSt9nothrow_t Pvj PvSt11align_val_t PvjSt11align_val_t PvSt11align_val_tRKSt9nothrow_t; do
-        wrapped_newlib="$wrapped_newlib,--wrap=_Zdl$form,--wrap=_Zda$form"
+        wrapped_cxx="$wrapped_cxx,--wrap=_Zdl$form,--wrap=_Zda$form"
     done
     [ "$(LD_LIBRARY_PATH= $arm -print-file-name=libstdc++.a)" != libstdc++.a ] || { without libstdc++; return 0; }
     LD_LIBRARY_PATH= $arm $c_options -x c++ -std=c++17 -c "$root/e2e/firmware/commands.cpp" -o "$out/commands_cpp.o"
     grouped="-Wl,--start-group -lstdc++ -lc $out/libheapledger_firmware.a -Wl,--end-group"
     c_link commands_cpp "$out/commands_cpp.o" \
-        $wrapped_newlib,--wrap=memalign,--wrap=_memalign_r,--wrap=aligned_alloc,--wrap=posix_memalign
+        $wrapped_cxx,--wrap=memalign,--wrap=_memalign_r,--wrap=aligned_alloc,--wrap=posix_memalign
     echo "firmware in C++ is linked for $target"
 }
 # The kernel's sources are in a crate, which cargo fetches.
@@ -265,4 +266,17 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
     compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
     library
     echo "what is for chips compiles for $target"
+    # A Cortex-M3 runs what is made for it.
+    headers=$(arm-none-eabi-gcc -print-sysroot 2>/dev/null || true)/include/newlib
+    [ -f "$headers/stdlib.h" ] || headers=/usr/include/newlib
+    if command -v arm-none-eabi-gcc >/dev/null && command -v clang >/dev/null && [ -f "$headers/stdlib.h" ]; then
+        m0="arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb"
+        LD_LIBRARY_PATH= $m0 $c_options -c "$root/e2e/firmware/start.c" -o "$out/start.o"
+        LD_LIBRARY_PATH= clang --target=thumbv6m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+            -c "$root/e2e/firmware/commands.c" -o "$out/commands.o"
+        LD_LIBRARY_PATH= $m0 -nostartfiles --specs=nano.specs -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections \
+            -Wl,--no-warn-execstack "$out/start.o" "$out/commands.o" $wrapped_newlib -Wl,--start-group -lc \
+            "$out/libheapledger_firmware.a" -Wl,--end-group -o "$keep/out/thumbv7m-none-eabi/commands_c_m0"
+        echo "firmware in C is linked for $target"
+    fi
 fi

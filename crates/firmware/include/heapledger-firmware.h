@@ -110,7 +110,8 @@ void heapledger_note_time(void);
 /* Bytes that were asked for, in all blocks that live. */
 uint32_t heapledger_live_bytes(void);
 
-/* Copies the ledger to where there is room for so many words, and answers how many it has; 0: it is in the middle of an update. */
+/* Copies the ledger to where there is room for so many words (NULL: nowhere), and answers how many it has; 0: it is in the middle of an
+   update. */
 size_t heapledger_copy(uint32_t *to, size_t words);
 
 /* Readers are told that recording is over. */

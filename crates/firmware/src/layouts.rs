@@ -132,7 +132,8 @@ macro_rules! layout {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $copy(to: *mut Address, words: usize) -> usize {
             // SAFETY: the caller's promise.
-            Books::<$board>::of().copy(unsafe { core::slice::from_raw_parts_mut(to, words) })
+            let room = if to.is_null() { &mut [] } else { unsafe { core::slice::from_raw_parts_mut(to, words) } };
+            Books::<$board>::of().copy(room)
         }
     };
 }

@@ -58,13 +58,22 @@ macro_rules! stub {
         #[unsafe(no_mangle)]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                // For debuggers, not for flash.
+                ".cfi_sections .debug_frame",
+                ".cfi_startproc",
                 "push {{r7, lr}}",
+                ".cfi_def_cfa_offset 8",
+                ".cfi_offset r7, -8",
+                ".cfi_offset lr, -4",
                 "push {{r0, r1, r2, r3}}",
+                ".cfi_def_cfa_offset 24",
                 "mov r0, sp",
                 "ldr r1, ={told}",
                 "bl {work}",
                 "add sp, #16",
+                ".cfi_def_cfa_offset 8",
                 "pop {{r7, pc}}",
+                ".cfi_endproc",
                 told = sym $static,
                 work = sym $work,
             )
@@ -75,7 +84,12 @@ macro_rules! stub {
         #[unsafe(no_mangle)]
         extern "C" fn $name() {
             core::arch::naked_asm!(
+                ".cfi_sections .debug_frame",
+                ".cfi_startproc",
                 "addi sp, sp, -32",
+                ".cfi_def_cfa_offset 32",
+                ".cfi_offset ra, -4",
+                ".cfi_offset s0, -8",
                 "sw a0, 0(sp)",
                 "sw a1, 4(sp)",
                 "sw a2, 8(sp)",
@@ -88,7 +102,9 @@ macro_rules! stub {
                 "call {work}",
                 "lw ra, 28(sp)",
                 "addi sp, sp, 32",
+                ".cfi_def_cfa_offset 0",
                 "ret",
+                ".cfi_endproc",
                 told = sym $static,
                 work = sym $work,
             )
