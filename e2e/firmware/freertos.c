@@ -118,7 +118,8 @@ static void task_heir(void *nothing)
     (void)nothing;
     gives(HEIR, 33);
     heir_is_done = 1;
-    for (;;) vTaskDelay(1000);
+    /* What it had is freed by the idle task. */
+    vTaskDelete(0);
 }
 
 static void task_sender(void *nothing)
@@ -196,6 +197,7 @@ static void task_keeper(void *nothing)
     /* Another one is given the same memory. */
     if (xTaskCreate(task_heir, "heir", 200, 0, 2, 0) != pdPASS) fail(94);
     while (!heir_is_done) vTaskDelay(1);
+    vTaskDelay(2);
     tells();
     reset();
 }

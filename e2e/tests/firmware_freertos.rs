@@ -11,8 +11,8 @@ use serde_json::Value;
 
 /// In the order of the firmware's table.
 const WHO: [&str; 6] = ["keeper", "sender", "receiver", "doomed", "heir", "interrupts"];
-/// What the kernel allocates for tasks, and by which task: the heir has a stack and what the kernel knows of it.
-const OF_THE_KERNEL: [u64; 6] = [2, 0, 0, 0, 0, 0];
+/// What the kernel allocates for a task that the keeper creates: a stack, and what it knows of it.
+const OF_THE_HEIR: u64 = 2;
 
 fn address(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap_or_default().trim_start_matches("0x"), 16).unwrap_or_default()
@@ -47,11 +47,13 @@ fn tasks_of_freertos_are_told_apart() -> Result {
     let live = |who: u64| living.iter().filter(move |[address, _, whose]| *address != 0 && *whose == who);
     for ((name, [allocations, _, frees]), who) in WHO.iter().zip(&truth).zip(0..) {
         let row = rows.iter().find(|row| row["name"] == **name).ok_or_else(|| format!("no row is {name}'s"))?;
-        let kernel = OF_THE_KERNEL[who as usize];
+        let kernel = if who == 0 { OF_THE_HEIR } else { 0 };
         check!(row["allocations"] == allocations + kernel && row["frees"] == *frees, "{allocations}, {frees}: {row}");
-        check!(row["live_blocks"] == live(who).count() as u64 + kernel, "{} live: {row}", live(who).count());
-        check!(row["state"] == if *name == "doomed" { "gone" } else { "alive" }, "{row}");
+        check!(row["live_blocks"] == live(who).count() as u64, "{} live: {row}", live(who).count());
+        check!(row["state"] == if ["doomed", "heir"].contains(name) { "gone" } else { "alive" }, "{row}");
     }
+    let idle = rows.iter().find(|row| row["name"] == "IDLE").ok_or("no row is the idle task's")?;
+    check!(idle["frees"] == OF_THE_HEIR && idle["allocations"] == 0, "{idle}");
     let handle = |name: &str| rows.iter().find(|row| row["name"] == name).map(|row| &row["handle"]);
     check!(handle("doomed") == handle("heir"), "nobody has been given the memory of the task that is gone");
     check!(live(3).count() == 8 && truth[5][2] > 20 && truth[2][2] > 200, "too little happens: {truth:?}");

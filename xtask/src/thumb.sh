@@ -161,7 +161,7 @@ with_freertos() {
     mkdir -p "$fetched"
     printf '%s\n' '[package]' 'name = "fetched"' 'edition = "2024"' '[lib]' 'path = "/dev/null"' '[workspace]' \
         '[dependencies]' 'freertos-next = "=0.12.0"' > "$fetched/Cargo.toml"
-    kernel=$(LD_LIBRARY_PATH= cargo metadata --quiet --format-version 1 --manifest-path "$fetched/Cargo.toml" 2>/dev/null |
+    kernel=$(LD_LIBRARY_PATH= timeout 120 cargo metadata --quiet --format-version 1 --manifest-path "$fetched/Cargo.toml" 2>/dev/null |
         grep -o '"manifest_path":"[^"]*/freertos-next-[^"]*/Cargo.toml"' | head -n 1 | cut -d'"' -f4) || kernel=
     kernel=${kernel%Cargo.toml}FreeRTOS-Kernel
     [ -f "$kernel/tasks.c" ] || { without "crate freertos-next, so FreeRTOS is missing"; return 0; }
