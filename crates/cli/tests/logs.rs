@@ -236,3 +236,32 @@ fn a_trace_to_a_host_is_read_and_reported_as_esp_idf_does_it() {
     let refused = run(&["convert", "--host-report", "text"]);
     assert!(!refused.status.success() && err(&refused).contains("is no stream of SystemView"), "{refused:?}");
 }
+
+#[test]
+fn of_many_ledgers_in_a_log_the_last_is_shown_and_each_has_its_number() {
+    let scratch = Scratch::new("logs-many");
+    let dump = |block: u64, caller: u64| {
+        format!(
+            "====== Heap Trace: 1 records (8 capacity) ======\n{block:6} bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x00002414 caller 0x{caller:08x}\n====== Heap Trace Summary ======\n{block} bytes alive in trace (1/1 allocations)\n================================\n"
+        )
+    };
+    let log: String = (1..=1500).map(|block| dump(block, 0x4200_0000 + block % 2 * 16)).collect();
+    fs::write(scratch.cwd().join("many.log"), log).expect("written");
+    let run = |words: &[&str]| {
+        // Fewer files than there are ledgers.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_heapledger")]);
+        output(limited.args(words).current_dir(scratch.cwd()))
+    };
+    let last = run(&["dump", "--csv", "many.log"]);
+    assert!(out(&last).contains(",1500,") && last.status.success(), "{last:?}");
+    let said = "the log holds 1500 ledgers, and the last is shown (…; many.log@1491: heap trace in line 7451; ";
+    assert!(err(&last).contains(said), "{last:?}");
+    let one = run(&["dump", "--csv", "many.log@77"]);
+    assert!(out(&one).contains(",77,") && err(&one).is_empty(), "{one:?}");
+    let beyond = run(&["dump", "many.log@1501"]);
+    assert!(err(&beyond).contains("holds 1500 ledgers, counted from 1"), "{beyond:?}");
+    // One dump against another: what grew is what the one has more.
+    let grown = run(&["diff", "many.log@3", "many.log@5"]);
+    assert!(out(&grown).contains("2 bytes") || out(&grown).contains("+2"), "{grown:?}");
+}

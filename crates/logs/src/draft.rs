@@ -22,6 +22,7 @@ mod stacks;
 
 pub use shape::{Cores, Cycles, DraftShape};
 use spool::Spool;
+pub(crate) use spool::{copy_part, nameless};
 use stacks::StackTable;
 
 /// As the host that makes it.
@@ -62,19 +63,16 @@ pub struct LedgerDraft {
 
 impl LedgerDraft {
     /// An empty one.
-    ///
-    /// # Errors
-    /// If there is no room for a file.
-    pub fn new(shape: DraftShape) -> io::Result<LedgerDraft> {
+    pub fn new(shape: DraftShape) -> LedgerDraft {
         let layout = shape.layout();
         let mut header = Header::new(CODEC, layout, shape.options());
         header.tick_ns = shape.tick_ns.unwrap_or(0);
         header.state = State::Recording;
-        Ok(LedgerDraft {
+        LedgerDraft {
             shape,
             header,
-            records: Spool::new(HEADER_BYTES_MAX as u64)?,
-            history: Spool::new(0)?,
+            records: Spool::new(HEADER_BYTES_MAX as u64),
+            history: Spool::new(0),
             element: Vec::new(),
             stacks: StackTable::default(),
             threads: Vec::new(),
@@ -89,7 +87,7 @@ impl LedgerDraft {
             live_bytes: 0,
             next_number: 0,
             identity: 0,
-        })
+        }
     }
 
     /// Another one with the same in it.

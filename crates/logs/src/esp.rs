@@ -9,6 +9,8 @@ use heapledger_format::session::process as key;
 use crate::draft::{DraftShape, LedgerDraft};
 use crate::lines::LogLine;
 use crate::log::{LogKind, LogLedger};
+use crate::made::MadeLedgers;
+use crate::trace_ledger::too_long;
 
 mod dump;
 mod faults;
@@ -30,9 +32,10 @@ pub(crate) struct EspLog {
     dump: Option<TraceDump>,
     faults: Vec<(u64, Fault)>,
     faults_left: u64,
+    /// Lines that were cut, and the first of them.
+    cut: (u64, u64),
     sha256: Option<String>,
-    /// With the lines that they begin in.
-    made: Vec<(u64, LogLedger)>,
+    made: MadeLedgers,
     stats: Option<HeapStats>,
     /// Faults behind the last dump wait for another one, or for the end.
     last: Option<(TraceDump, usize)>,
@@ -72,6 +75,9 @@ impl EspLog {
         let text = String::from_utf8_lossy(&line.bytes);
         if !WORDS.iter().any(|word| text.contains(word)) {
             return Ok(());
+        }
+        if line.is_cut {
+            self.cut = (self.cut.0 + 1, if self.cut.0 == 0 { line.number } else { self.cut.1 });
         }
         if let Some((_, sha256)) = text.split_once("ELF file SHA256:") {
             let digits: String = sha256.trim().chars().take_while(char::is_ascii_hexdigit).collect();
@@ -119,7 +125,7 @@ impl EspLog {
             }
         }
         self.dump_is_over()?;
-        let mut dump = TraceDump::new(line, announced)?;
+        let mut dump = TraceDump::new(line, announced);
         dump.take(part);
         self.dump = Some(dump);
         Ok(())
@@ -131,10 +137,18 @@ impl EspLog {
 
     fn stats_ledger(&mut self, stats: HeapStats) -> io::Result<()> {
         let (line, name) = (stats.line, stats.name());
-        let mut draft = stats.draft;
-        draft.process(heapledger_format::session::process::LOG, "esp-idf");
-        self.made.push((line, LogLedger { file: draft.finish()?, kind: LogKind::Esp, name }));
-        Ok(())
+        let mut draft = stats.draft();
+        self.told_cut(&mut draft);
+        draft.process(key::LOG, "esp-idf");
+        self.made.add(line, draft, LogKind::Esp, name)
+    }
+
+    /// Says in a ledger that lines before its end were cut.
+    fn told_cut(&mut self, draft: &mut LedgerDraft) {
+        let (lines, first) = std::mem::take(&mut self.cut);
+        if lines != 0 {
+            draft.missing(&too_long(lines, first));
+        }
     }
 
     /// What was read so far of a dump is all of it.
@@ -165,7 +179,7 @@ impl EspLog {
             faults.iter().map(|(_, fault)| fault.entry(before(fault.address))).collect();
         let mut draft = match dump {
             Some(dump) => dump.draft()?,
-            None => LedgerDraft::new(DraftShape { addresses: true, ..DraftShape::default() })?,
+            None => LedgerDraft::new(DraftShape { addresses: true, ..DraftShape::default() }),
         };
         for (error, name) in errors {
             draft.error(error, &name);
@@ -173,12 +187,12 @@ impl EspLog {
         if let Some(sha256) = &self.sha256 {
             draft.process(key::ELF_SHA256, sha256);
         }
-        draft.process(heapledger_format::session::process::LOG, "esp-idf");
+        draft.process(key::LOG, "esp-idf");
+        self.told_cut(&mut draft);
         if std::mem::take(&mut self.faults_left) != 0 {
             draft.missing("The log has more lines on what the allocator found wrong than are kept.");
         }
-        self.made.push((line, LogLedger { file: draft.finish()?, kind: LogKind::Esp, name }));
-        Ok(())
+        self.made.add(line, draft, LogKind::Esp, name)
     }
 
     /// All ledgers of the log.
@@ -192,8 +206,7 @@ impl EspLog {
             let faults = std::mem::take(&mut self.faults);
             self.ledger(None, &faults)?;
         }
-        self.made.sort_by_key(|(line, _)| *line);
-        Ok(self.made.into_iter().map(|(_, ledger)| ledger).collect())
+        Ok(self.made.end())
     }
 }
 

@@ -9,6 +9,7 @@ use heapledger_wire::{FRAME_BYTES_MAX, Frame, cobs};
 
 use crate::lines::LINE_BYTES_MAX;
 use crate::log::{LogKind, LogLedger};
+use crate::made::MadeLedgers;
 
 mod device;
 
@@ -89,14 +90,11 @@ impl EventBooks {
             self.bad_frames += 1;
             return Ok(());
         };
-        let books = match self.devices.entry(frame.device) {
-            std::collections::btree_map::Entry::Occupied(place) => place.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => place.insert(DeviceBooks::new()?),
-        };
+        let books = self.devices.entry(frame.device).or_insert_with(DeviceBooks::new);
         if books.frame(&frame)? == Taken::Yes {
             return Ok(());
         }
-        let before = std::mem::replace(books, DeviceBooks::new()?);
+        let before = std::mem::replace(books, DeviceBooks::new());
         books.frame(&frame)?;
         if self.over.len() < STARTS_MAX {
             self.over.push((frame.device, before));
@@ -131,8 +129,8 @@ impl EventBooks {
         let over = self.over.iter().map(|(device, books)| (*device, books, true));
         let now = self.devices.iter().map(|(device, books)| (*device, books, false));
         let several = self.devices.len() > 1;
-        let mut made = Vec::new();
-        for (device, books, started_anew) in over.chain(now) {
+        let mut made = MadeLedgers::default();
+        for (number, (device, books, started_anew)) in (0..).zip(over.chain(now)) {
             // Nobody knows whose the damaged frames were.
             let mut draft = books.ledger(if started_anew { 0 } else { self.bad_frames })?;
             if started_anew {
@@ -145,9 +143,9 @@ impl EventBooks {
                 draft.missing("The device started more often than ledgers are kept: some starts are in none.");
             }
             let name = format!("{} events of device {device}", books.events);
-            made.push(LogLedger { file: draft.finish()?, kind: LogKind::Events, name });
+            made.add(number, draft, LogKind::Events, name)?;
         }
-        Ok(made)
+        Ok(made.end())
     }
 }
 

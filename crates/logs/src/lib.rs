@@ -15,5 +15,6 @@ pub mod events;
 pub mod lines;
 pub mod log;
 pub mod lws;
+mod made;
 pub mod sysview;
 pub mod trace_ledger;

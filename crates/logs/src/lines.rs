@@ -13,6 +13,8 @@ pub struct LogLine {
     pub bytes: Vec<u8>,
     /// From 1.
     pub number: u64,
+    /// It was longer than any should be, and this is its beginning.
+    pub is_cut: bool,
 }
 
 /// Reads lines one by one.
@@ -20,14 +22,12 @@ pub struct LogLine {
 pub struct LogLines<R> {
     input: R,
     read: u64,
-    /// Lines that were longer than any should be.
-    pub cut: u64,
 }
 
 impl<R: BufRead> LogLines<R> {
     /// The lines of `input`.
     pub fn new(input: R) -> LogLines<R> {
-        LogLines { input, read: 0, cut: 0 }
+        LogLines { input, read: 0 }
     }
 
     /// The next line into `line`; false at the end.
@@ -60,8 +60,7 @@ impl<R: BufRead> LogLines<R> {
         }
         if any {
             self.read += 1;
-            self.cut += u64::from(!whole);
-            line.number = self.read;
+            (line.number, line.is_cut) = (self.read, !whole);
             clean(&mut line.bytes);
         }
         Ok(any)
@@ -116,8 +115,8 @@ mod tests {
         let mut input = LogLines::new(&text[..]);
         let mut line = LogLine::default();
         assert!(input.next_into(&mut line).expect("memory can be read"));
-        assert_eq!((line.bytes.len(), input.cut), (LINE_BYTES_MAX, 1));
+        assert_eq!((line.bytes.len(), line.is_cut), (LINE_BYTES_MAX, true));
         assert!(input.next_into(&mut line).expect("memory can be read"));
-        assert_eq!((line.bytes.as_slice(), line.number), (&b"next"[..], 2));
+        assert_eq!((line.bytes.as_slice(), line.number, line.is_cut), (&b"next"[..], 2, false));
     }
 }

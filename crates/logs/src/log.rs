@@ -1,6 +1,5 @@
 //! A whole log: whatever is told of heaps in it, each as a ledger.
 
-use std::fs::File;
 use std::io::{self, BufRead};
 
 use heapledger_lws::Width;
@@ -9,6 +8,8 @@ use crate::esp::EspLog;
 use crate::events::{self, EventBooks};
 use crate::lines::LogLines;
 use crate::lws::{LeadIn, LineWindow, TraceScanner};
+pub use crate::made::LogLedger;
+use crate::made::MadeLedgers;
 use crate::sysview::{self, SysTrace};
 use crate::trace_ledger::TraceLedger;
 
@@ -38,17 +39,6 @@ impl LogKind {
             LogKind::Events => "events",
         }
     }
-}
-
-/// A ledger that was made of a part of a log.
-#[derive(Debug)]
-pub struct LogLedger {
-    /// The ledger, in a file without a name.
-    pub file: File,
-    /// What it is of.
-    pub kind: LogKind,
-    /// What it is of, in words: half a sentence.
-    pub name: String,
 }
 
 /// What a log can be told before it is read.
@@ -90,20 +80,22 @@ pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec
         }
         if wants(LogKind::Lws) && window.line.bytes.contains(&b'~') {
             scanner.line(&window.line, &window.behind);
+            let mut any = false;
             while let Some(found) = scanner.next_found() {
-                let ledger = match &mut traces {
-                    Some(ledger) => ledger,
-                    none => none.insert(TraceLedger::new()?),
-                };
-                ledger.add(&found)?;
+                any = true;
+                traces.get_or_insert_with(TraceLedger::new).add(&found)?;
+            }
+            if any && window.line.is_cut {
+                traces.get_or_insert_with(TraceLedger::new).cut(window.line.number);
             }
         }
     }
-    let mut made = Vec::new();
+    let mut made = MadeLedgers::default();
     if let Some(ledger) = traces.filter(|ledger| ledger.blocks() != 0) {
         let name = format!("{} backtraces of libwebsockets", ledger.blocks());
-        made.push(LogLedger { file: ledger.finish()?, kind: LogKind::Lws, name });
+        made.add(0, ledger.draft(), LogKind::Lws, name)?;
     }
+    let mut made = made.end();
     made.extend(esp.end()?);
     if books.is_any() {
         made.extend(books.ledgers()?);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 
 use crate::log::{LogKind, LogLedger};
+use crate::made::MadeLedgers;
 
 mod books;
 mod host_report;
@@ -18,6 +19,8 @@ use stream::{Broken, NoEvent, SysEvent, SysStream, heading, numbers_of};
 const HEAP_MODULE: &str = "Heap Tracing";
 /// Most events that are kept until all streams are read.
 const EVENTS_MAX: usize = 64 << 20;
+/// Most tasks, and most interrupts, that have names.
+const NAMES_MAX: usize = 10_000;
 /// Times of a ledger have so many bits.
 const TIME_BITS: u32 = 43;
 
@@ -133,7 +136,12 @@ impl SysTrace {
     fn event(&mut self, core: u8, event: SysEvent, clock: SysClock, heap_events: &mut Option<u32>) {
         let event = match event {
             SysEvent::Overflow(events) => return self.lost = self.lost.saturating_add(u64::from(events)),
-            SysEvent::TaskInfo(task, name) => return drop(self.names.tasks.insert(task, name)),
+            SysEvent::TaskInfo(task, name) => {
+                if self.names.tasks.len() < NAMES_MAX {
+                    self.names.tasks.insert(task, name);
+                }
+                return;
+            }
             SysEvent::Description(text) => return self.description(&text),
             SysEvent::Module(offset, name) => {
                 self.seen_module = true;
@@ -179,6 +187,7 @@ impl SysTrace {
             let interrupt = part.trim().strip_prefix("I#").and_then(|rest| rest.split_once('='));
             if let Some((number, name)) = interrupt
                 && let Ok(number) = number.parse()
+                && self.names.interrupts.len() < NAMES_MAX
             {
                 self.names.interrupts.insert(number, name.to_owned());
             }
@@ -208,7 +217,7 @@ impl SysTrace {
         self.events.sort_by_key(|happened| happened.ns);
         let last = self.events.last().map_or(0, |happened| happened.ns);
         let tick_ns = if last >> TIME_BITS == 0 { 1 } else { 1000 };
-        let mut books = SysBooks::new(tick_ns, std::mem::take(&mut self.names), &self.stacks)?;
+        let mut books = SysBooks::new(tick_ns, std::mem::take(&mut self.names), &self.stacks);
         for happened in &self.events {
             books.take(happened)?;
         }
@@ -229,7 +238,9 @@ impl SysTrace {
             );
         }
         let name = format!("{} heap events of SystemView", self.heap_events);
-        Ok(Some(LogLedger { file: draft.finish()?, kind: LogKind::SystemView, name }))
+        let mut made = MadeLedgers::default();
+        made.add(0, draft, LogKind::SystemView, name)?;
+        Ok(made.end().pop())
     }
 }
 

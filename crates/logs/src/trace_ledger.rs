@@ -6,6 +6,7 @@ use heapledger_format::session::process::LOG;
 use heapledger_lws::Dialect;
 
 use crate::draft::{Cycles, DraftShape, LedgerDraft, unknown_block};
+use crate::lines::LINE_BYTES_MAX;
 use crate::lws::{LoggedTrace, TraceAt};
 
 /// A ledger that is being made.
@@ -18,16 +19,16 @@ pub struct TraceLedger {
     lenient: u64,
     first_lenient: Option<String>,
     by_other_builds: u64,
+    cut: u64,
+    first_cut: u64,
 }
 
 impl TraceLedger {
     /// An empty one.
-    ///
-    /// # Errors
-    /// If there is no room for a file.
-    pub fn new() -> io::Result<TraceLedger> {
-        let draft = LedgerDraft::new(DraftShape::default())?;
-        Ok(TraceLedger {
+    #[expect(clippy::new_without_default, reason = "an empty one is no usual ledger")]
+    pub fn new() -> TraceLedger {
+        let draft = LedgerDraft::new(DraftShape::default());
+        TraceLedger {
             draft,
             bad: 0,
             first_bad: None,
@@ -35,7 +36,9 @@ impl TraceLedger {
             lenient: 0,
             first_lenient: None,
             by_other_builds: 0,
-        })
+            cut: 0,
+            first_cut: 0,
+        }
     }
 
     /// Takes one more.
@@ -65,6 +68,14 @@ impl TraceLedger {
         self.draft.block(&unknown_block(number, trace.size, site), Cycles::default())
     }
 
+    /// A line with backtraces was longer than is read.
+    pub(crate) fn cut(&mut self, line: u64) {
+        if self.cut == 0 {
+            self.first_cut = line;
+        }
+        self.cut += 1;
+    }
+
     /// Backtraces that were read.
     pub fn blocks(&self) -> u64 {
         self.draft.blocks()
@@ -80,16 +91,16 @@ impl TraceLedger {
         self.draft.process(key, value);
     }
 
-    /// The ledger, in a file without a name.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn finish(mut self) -> io::Result<std::fs::File> {
+    /// The ledger.
+    pub fn draft(mut self) -> LedgerDraft {
         self.draft.process(LOG, "libwebsockets");
         if self.bad != 0 {
             let first = self.first_bad.take().unwrap_or_default();
             let lines = if self.bad == 1 { "backtrace" } else { "backtraces" };
             self.draft.missing(&format!("{} {lines} could not be read; the first: {first}.", self.bad));
+        }
+        if self.cut != 0 {
+            self.draft.missing(&too_long(self.cut, self.first_cut));
         }
         if self.lenient != 0 {
             let first = self.first_lenient.take().unwrap_or_default();
@@ -107,8 +118,17 @@ impl TraceLedger {
                 counted(self.by_other_builds)
             ));
         }
-        self.draft.finish()
+        self.draft
     }
+}
+
+/// Of lines that are too long the rest was not read.
+pub(crate) fn too_long(lines: u64, first: u64) -> String {
+    let what = if lines == 1 { "1 line is" } else { &format!("{lines} lines are") };
+    format!(
+        "{what} longer than {} KiB, and what stands behind that was not read; the first: line {first}.",
+        LINE_BYTES_MAX >> 10
+    )
 }
 
 fn counted(number: u64) -> String {

@@ -109,7 +109,9 @@ fn dump(blocks: &[Traced], era: Era) -> String {
 fn open(text: &[u8]) -> Vec<Ledger> {
     let options = LogOptions { only: Some(LogKind::Esp), width: Width::W64 };
     let made = read_log(BufReader::new(text), options).expect("memory can be read");
-    made.into_iter().map(|made| Ledger::of_file(made.file, Path::new("log")).expect("a ledger")).collect()
+    made.into_iter()
+        .map(|made| Ledger::of_file(made.into_file().expect("a file"), Path::new("log")).expect("a ledger"))
+        .collect()
 }
 
 fn one(text: &[u8]) -> Ledger {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use heapledger_format::record::Options;
 use heapledger_format::{Entry, SectionKind};
-use heapledger_logs::log::{LogOptions, read_log};
+use heapledger_logs::log::{LogLedger, LogOptions, read_log};
 use heapledger_lws::Width;
 use heapledger_source::{Ledger, ThreadState};
 
@@ -43,7 +43,10 @@ Showing data for heap: 0x3ffb3210 \nBlock 0x3ffb3468 data, size: 20 bytes, Free:
 fn open(text: &str) -> Vec<(String, Ledger)> {
     let options = LogOptions { only: None, width: Width::W64 };
     let made = read_log(BufReader::new(text.as_bytes()), options).expect("memory can be read");
-    made.into_iter().map(|made| (made.name, Ledger::of_file(made.file, Path::new("log")).expect("a ledger"))).collect()
+    let open = |made: LogLedger| {
+        (made.name.clone(), Ledger::of_file(made.into_file().expect("a file"), Path::new("log")).expect("a ledger"))
+    };
+    made.into_iter().map(open).collect()
 }
 
 fn live(ledger: &Ledger) -> Vec<Entry> {

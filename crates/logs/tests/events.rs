@@ -65,7 +65,7 @@ fn packed(frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn open(made: LogLedger) -> Ledger {
-    Ledger::of_file(made.file, Path::new("line")).expect("a ledger")
+    Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger")
 }
 
 fn read(bytes: &[u8]) -> Vec<Ledger> {

@@ -24,7 +24,7 @@ fn compressed(frames: &[u64], size: u64) -> String {
 fn open(text: &[u8]) -> Option<Ledger> {
     let mut made = read_log(BufReader::new(text), OPTIONS).expect("memory can be read");
     assert!(made.len() <= 1, "one heap, one ledger");
-    made.pop().map(|made| Ledger::of_file(made.file, Path::new("log")).expect("a ledger"))
+    made.pop().map(|made| Ledger::of_file(made.into_file().expect("a file"), Path::new("log")).expect("a ledger"))
 }
 
 fn blocks(ledger: &Ledger) -> Blocks {

@@ -105,7 +105,7 @@ fn file(device: &Device) -> Vec<u8> {
 
 fn ledger(files: &[Vec<u8>]) -> Option<Ledger> {
     let made = read_streams(files.iter().map(|file| &file[..])).expect("memory can be read").pop()?;
-    Some(Ledger::of_file(made.file, Path::new("x.svdat")).expect("a ledger"))
+    Some(Ledger::of_file(made.into_file().expect("a file"), Path::new("x.svdat")).expect("a ledger"))
 }
 
 fn one(device: &Device) -> Ledger {

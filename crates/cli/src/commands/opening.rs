@@ -47,6 +47,8 @@ pub(crate) struct OpeningArgs {
     pub(crate) base: Option<u64>,
 }
 
+/// Of so many ledgers of a log it is said what they are.
+const NAMES_SAID: usize = 10;
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -105,9 +107,12 @@ fn one_of(mut made: Vec<LogLedger>, path: &OsStr, wanted: Option<WhichLedger>) -
         bail!("{shown} holds {count} ledgers, counted from 1");
     }
     if count > 1 && wanted.is_none() {
+        let first = count.saturating_sub(NAMES_SAID);
+        let numbered = made.iter().enumerate().skip(first);
         let names: Vec<String> =
-            made.iter().enumerate().map(|(index, ledger)| format!("{shown}@{}: {}", index + 1, ledger.name)).collect();
-        say(&format!("the log holds {count} ledgers, and the last is shown ({})", names.join("; ")));
+            numbered.map(|(index, ledger)| format!("{shown}@{}: {}", index + 1, ledger.name)).collect();
+        let before = if first == 0 { "" } else { "…; " };
+        say(&format!("the log holds {count} ledgers, and the last is shown ({before}{})", names.join("; ")));
     }
-    Ok(Ledger::of_file(made.swap_remove(index).file, Path::new(path))?)
+    Ok(Ledger::of_file(made.swap_remove(index).into_file()?, Path::new(path))?)
 }

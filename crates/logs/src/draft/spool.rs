@@ -1,4 +1,4 @@
-//! Elements one after another, in a file without a name.
+//! Elements one after another, in a file without a name as soon as they are many.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,24 +21,17 @@ pub(super) struct Spool {
 
 impl Spool {
     /// One whose first element lies at `first`.
-    pub(super) fn new(first: u64) -> io::Result<Spool> {
-        let file = if first == 0 { None } else { Some(nameless()?) };
-        Ok(Spool { file, kept: Vec::new(), first, at: first })
+    pub(super) fn new(first: u64) -> Spool {
+        Spool { file: None, kept: Vec::new(), first, at: first }
     }
 
     /// Another one with the same elements.
     pub(super) fn copy(&self) -> io::Result<Spool> {
-        let mut copy = Spool::new(self.first)?;
-        let mut at = self.first;
+        let mut copy = Spool::new(self.first);
         if let Some(file) = &self.file {
-            let mut buffer = vec![0u8; KEPT_BYTES];
-            while at < self.at {
-                let wanted = buffer.len().min((self.at - at) as usize);
-                let Some(part) = buffer.get_mut(..wanted) else { break };
-                file.read_exact_at(part, at)?;
-                copy.add(part)?;
-                at += wanted as u64;
-            }
+            let to = copy.file.insert(nameless()?);
+            copy_part(file, self.first, to, self.first, self.at - self.first)?;
+            copy.at = self.at;
         }
         copy.add(&self.kept)?;
         Ok(copy)
@@ -46,10 +39,10 @@ impl Spool {
 
     pub(super) fn add(&mut self, element: &[u8]) -> io::Result<()> {
         self.kept.extend_from_slice(element);
-        if self.kept.len() >= KEPT_BYTES { self.flush() } else { Ok(()) }
+        if self.kept.len() >= KEPT_BYTES { self.flush().map(drop) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<&File> {
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(nameless()?),
@@ -57,7 +50,7 @@ impl Spool {
         file.write_all_at(&self.kept, self.at)?;
         self.at += self.kept.len() as u64;
         self.kept.clear();
-        Ok(())
+        Ok(file)
     }
 
     /// The file, and where it ends.
@@ -68,28 +61,32 @@ impl Spool {
     }
 
     /// Copies all elements to `at` of another file; how many bytes that were.
-    pub(super) fn copy_to(mut self, to: &File, at: u64) -> io::Result<u64> {
-        let Some(file) = self.file.take() else {
-            to.write_all_at(&self.kept, at)?;
-            return Ok(self.kept.len() as u64);
-        };
-        file.write_all_at(&self.kept, self.at)?;
-        let end = self.at + self.kept.len() as u64;
-        let mut buffer = vec![0u8; KEPT_BYTES];
-        let mut done = 0;
-        while self.first + done < end {
-            let wanted = buffer.len().min((end - self.first - done) as usize);
-            let Some(part) = buffer.get_mut(..wanted) else { break };
-            file.read_exact_at(part, self.first + done)?;
-            to.write_all_at(part, at + done)?;
-            done += wanted as u64;
+    pub(super) fn copy_to(self, to: &File, at: u64) -> io::Result<u64> {
+        let written = self.at - self.first;
+        if let Some(file) = &self.file {
+            copy_part(file, self.first, to, at, written)?;
         }
-        Ok(done)
+        to.write_all_at(&self.kept, at + written)?;
+        Ok(written + self.kept.len() as u64)
     }
 }
 
+/// Copies so many bytes of a file to a place of another one.
+pub(crate) fn copy_part(from: &File, from_at: u64, to: &File, to_at: u64, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0u8; KEPT_BYTES];
+    let mut done = 0;
+    while done < bytes {
+        let wanted = buffer.len().min((bytes - done) as usize);
+        let Some(part) = buffer.get_mut(..wanted) else { break };
+        from.read_exact_at(part, from_at + done)?;
+        to.write_all_at(part, to_at + done)?;
+        done += wanted as u64;
+    }
+    Ok(())
+}
+
 /// A file that is gone when nobody has it open any more.
-fn nameless() -> io::Result<File> {
+pub(crate) fn nameless() -> io::Result<File> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..NAMES {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

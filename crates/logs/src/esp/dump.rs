@@ -40,7 +40,7 @@ pub(super) struct TraceDump {
 
 impl TraceDump {
     /// One that begins in that line.
-    pub(super) fn new(line: u64, announced: Option<u64>) -> io::Result<TraceDump> {
+    pub(super) fn new(line: u64, announced: Option<u64>) -> TraceDump {
         let shape = DraftShape {
             addresses: true,
             heaps: true,
@@ -48,8 +48,8 @@ impl TraceDump {
             cores: Cores::OfAllocations,
             ..DraftShape::default()
         };
-        Ok(TraceDump {
-            draft: LedgerDraft::new(shape)?,
+        TraceDump {
+            draft: LedgerDraft::new(shape),
             blocks: Vec::new(),
             line,
             announced,
@@ -58,7 +58,7 @@ impl TraceDump {
             ended: false,
             broken: 0,
             dropped: 0,
-        })
+        }
     }
 
     /// Takes a part. False if it belongs to another dump.

@@ -11,6 +11,11 @@ use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Word};
 use super::words::{around, decimal, hex};
 use crate::draft::{Cycles, DraftShape, HeapPlace, LedgerDraft};
 
+/// Most tasks that are kept: a ledger has numbers for so many.
+const TASKS_MAX: usize = 60_000;
+/// Most figures of what a task holds of a heap.
+const ACCOUNTS_MAX: usize = 500_000;
+
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StatsKind {
@@ -112,34 +117,52 @@ fn read(line: &str) -> Option<StatsLine<'_>> {
 #[derive(Debug)]
 pub(super) struct HeapStats {
     kind: StatsKind,
-    pub(super) draft: LedgerDraft,
+    draft: LedgerDraft,
     /// The line that it begins in.
     pub(super) line: u64,
     task: Option<ThreadRow>,
+    tasks: usize,
+    accounts: usize,
     last_task: bool,
     heap: Option<u8>,
     heaps: HashMap<(String, u32, u64), u8>,
     figures: Option<[u64; 5]>,
     seen: Vec<u64>,
     rows: u64,
+    /// Lines that found no room.
+    left: u64,
 }
 
 impl HeapStats {
-    fn new(kind: StatsKind, line: u64) -> io::Result<HeapStats> {
+    fn new(kind: StatsKind, line: u64) -> HeapStats {
         let threads = matches!(kind, StatsKind::Overview | StatsKind::Tree);
         let shape = DraftShape { addresses: true, threads, heaps: true, ..DraftShape::default() };
-        Ok(HeapStats {
+        HeapStats {
             kind,
-            draft: LedgerDraft::new(shape)?,
+            draft: LedgerDraft::new(shape),
             line,
             task: None,
+            tasks: 0,
+            accounts: 0,
             last_task: false,
             heap: None,
             heaps: HashMap::new(),
             figures: None,
             seen: Vec::new(),
             rows: 0,
-        })
+            left: 0,
+        }
+    }
+
+    /// The ledger, still to be told of other things.
+    pub(super) fn draft(mut self) -> LedgerDraft {
+        if self.left != 0 {
+            self.draft.missing(&format!(
+                "{} lines of the list found no room: it has more tasks or heaps than are kept.",
+                self.left
+            ));
+        }
+        self.draft
     }
 
     /// What it is, in words.
@@ -169,7 +192,7 @@ impl HeapStats {
         };
         let mut over = None;
         if let Some(kind) = begins {
-            over = stats.replace(HeapStats::new(kind, number)?);
+            over = stats.replace(HeapStats::new(kind, number));
         }
         if let Some(known) = stats {
             known.line(&line)?;
@@ -189,12 +212,13 @@ impl HeapStats {
         self.rows += 1;
         match (self.kind, line) {
             (StatsKind::Overview, StatsLine::TaskRow { name, alive, bytes, peak }) => {
-                let row = self.thread(name, *alive);
                 let heap = self.known_heap("all heaps", 0, 0);
-                self.account(row, heap, [*bytes, *peak, 0]);
+                if let Some(row) = self.thread(name, *alive) {
+                    self.account(row, heap, [*bytes, *peak, 0]);
+                }
             }
             (StatsKind::Tree, StatsLine::Task { name, alive, is_last }) => {
-                (self.task, self.last_task, self.heap) = (Some(self.thread(name, *alive)), *is_last, None);
+                (self.task, self.last_task, self.heap) = (self.thread(name, *alive), *is_last, None);
             }
             (StatsKind::Tree, StatsLine::TaskHeap { name, capabilities, size, bytes, peak, blocks }) => {
                 self.heap = self.known_heap(name, *capabilities, *size);
@@ -223,8 +247,11 @@ impl HeapStats {
                 );
             }
             (StatsKind::Blocks, StatsLine::BlocksOf(at)) => {
-                self.seen.push(*at);
                 self.heap = self.draft.heap(&format!("heap at {at:#010x}"), [u64::MAX, 0], 0);
+                match self.heap {
+                    Some(_) => self.seen.push(*at),
+                    None => self.left += 1,
+                }
             }
             (StatsKind::Blocks, StatsLine::Block { address, size, is_free: false }) => self.block(*address, *size)?,
             (StatsKind::Heaps, StatsLine::Heaps(_)) | (StatsKind::Overview, StatsLine::Overview) => {}
@@ -233,12 +260,17 @@ impl HeapStats {
         Ok(())
     }
 
-    fn thread(&mut self, name: &str, alive: bool) -> ThreadRow {
+    fn thread(&mut self, name: &str, alive: bool) -> Option<ThreadRow> {
+        if self.tasks >= TASKS_MAX {
+            self.left += 1;
+            return None;
+        }
+        self.tasks += 1;
         let row = self.draft.thread(name, 0, 0);
         if !alive {
             self.draft.thread_gone(row);
         }
-        row
+        Some(row)
     }
 
     /// Heaps of one name, with the same capabilities and size, are one.
@@ -255,6 +287,11 @@ impl HeapStats {
     }
 
     fn account(&mut self, task: ThreadRow, heap: Option<u8>, [bytes, peak, blocks]: [u64; 3]) {
+        if self.accounts >= ACCOUNTS_MAX {
+            self.left += 1;
+            return;
+        }
+        self.accounts += 1;
         self.draft.account(&Account {
             thread: ThreadRowPlus1(task.0 + 1),
             heap: u32::from(heap.unwrap_or(0)),

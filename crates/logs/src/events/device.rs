@@ -52,11 +52,11 @@ pub(super) enum Taken {
 }
 
 impl DeviceBooks {
-    pub(super) fn new() -> io::Result<DeviceBooks> {
+    pub(super) fn new() -> DeviceBooks {
         let shape =
             DraftShape { addresses: true, threads: true, history: true, tick_ns: Some(0), ..DraftShape::default() };
-        Ok(DeviceBooks {
-            draft: LedgerDraft::new(shape)?,
+        DeviceBooks {
+            draft: LedgerDraft::new(shape),
             boot: None,
             sequence: None,
             stacks: HashMap::new(),
@@ -78,7 +78,7 @@ impl DeviceBooks {
             cut: 0,
             newer: None,
             events: 0,
-        })
+        }
     }
 
     /// Takes a frame.
@@ -131,7 +131,9 @@ impl DeviceBooks {
                 if let Some(row) = self.tasks.get(&number) {
                     self.draft.rename(*row, &name);
                 }
-                self.names.insert(number, name);
+                if self.names.len() < TASKS_MAX {
+                    self.names.insert(number, name);
+                }
             }
             Message::Switch(task) => self.task = task,
             Message::Lost(events) => self.lost += u64::from(events),

@@ -98,12 +98,14 @@ pub(super) struct SysBooks {
 
 /// Interrupts do not nest deeper than this; a stream that says so is damaged.
 const NESTED_MAX: usize = 64;
+/// Most tasks and interrupts that are told apart.
+const ROWS_MAX: usize = 60_000;
 /// Wrong frees that are kept.
 const ERRORS_MAX: u64 = 1000;
 
 impl SysBooks {
     /// Books with that length of a tick, for these stacks.
-    pub(super) fn new(tick_ns: u32, names: SysNames, stacks: &[Vec<u64>]) -> io::Result<SysBooks> {
+    pub(super) fn new(tick_ns: u32, names: SysNames, stacks: &[Vec<u64>]) -> SysBooks {
         let shape = DraftShape {
             addresses: true,
             threads: true,
@@ -112,9 +114,9 @@ impl SysBooks {
             tick_ns: Some(tick_ns),
             ..DraftShape::default()
         };
-        let mut draft = LedgerDraft::new(shape)?;
+        let mut draft = LedgerDraft::new(shape);
         let sites = stacks.iter().map(|frames| draft.stack(frames)).collect();
-        Ok(SysBooks {
+        SysBooks {
             draft,
             names,
             sites,
@@ -126,12 +128,16 @@ impl SysBooks {
             peak: (0, 0, 0),
             last: 0,
             failed: 0,
-        })
+        }
     }
 
-    fn row(&mut self, runner: Runner) -> ThreadRow {
+    fn row(&mut self, runner: Runner) -> Option<ThreadRow> {
         if let Some(row) = self.rows.get(&runner) {
-            return *row;
+            return Some(*row);
+        }
+        if self.rows.len() >= ROWS_MAX {
+            self.draft.count(TallyCounter::ThreadsUnnamed, 1);
+            return None;
         }
         let (name, id, handle) = match runner {
             Runner::Task(task) => (self.names.tasks.get(&task).cloned().unwrap_or_default(), 0, task),
@@ -143,12 +149,12 @@ impl SysBooks {
         };
         let row = self.draft.thread(&name, id, u64::from(handle));
         self.rows.insert(runner, row);
-        row
+        Some(row)
     }
 
     fn who(&mut self, core: u8) -> Option<ThreadRow> {
         let runner = self.running.entry(core).or_default().runner();
-        runner.map(|runner| self.row(runner))
+        runner.and_then(|runner| self.row(runner))
     }
 
     /// Takes the next event.

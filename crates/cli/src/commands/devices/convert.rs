@@ -58,14 +58,15 @@ fn convert(args: &ConvertArgs) -> Result<()> {
     }
     let wanted = args.output.clone().unwrap_or_else(|| name_for(&args.log));
     for one in made {
-        let ledger = Ledger::of_file(one.file, Path::new(&args.log))?;
+        let name = one.name.clone();
+        let ledger = Ledger::of_file(one.into_file()?, Path::new(&args.log))?;
         let (path, finished) = save(&ledger, &wanted)?;
         let blocks = counted(finished.records, "live block", "live blocks");
         let freed = match finished.history {
             0 => String::new(),
             frees => format!(", {}", counted(frees, "freed one", "freed ones")),
         };
-        println!("{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&one.name));
+        println!("{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&name));
     }
     Ok(())
 }

@@ -59,9 +59,10 @@ impl Renewed {
                 self.one_more();
             }
             let Some(path) = self.paths.get(index) else { continue };
-            let ledger = Ledger::of_file(one.file, path)?;
+            let name = one.name.clone();
+            let ledger = Ledger::of_file(one.into_file()?, path)?;
             let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
-            written.push((path.clone(), one.name, finish(&ledger, path, &version, &mut |_, _| {})?));
+            written.push((path.clone(), name, finish(&ledger, path, &version, &mut |_, _| {})?));
         }
         Ok(written)
     }

@@ -33,7 +33,7 @@ pub(super) fn write(args: &ConvertArgs) -> Result<()> {
         return Ok(out.flush()?);
     }
     // Names are those of a ledger: one that has these stacks and nothing else.
-    let mut draft = LedgerDraft::new(DraftShape::default())?;
+    let mut draft = LedgerDraft::new(DraftShape::default());
     let sites: Vec<_> = trace.stacks().iter().map(|stack| (stack.clone(), draft.stack(stack))).collect();
     let ledger = Ledger::of_file(draft.finish()?, path)?;
     args.naming.check(&[&ledger])?;

@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let kept = std::mem::take(&mut self.kept);
-        let mut draft = LedgerDraft::new(DraftShape::default())?;
+        let mut draft = LedgerDraft::new(DraftShape::default());
         let mut sites = Vec::with_capacity(kept.len());
         for (_, trace) in &kept {
             let site = draft.stack(&trace.frames);
