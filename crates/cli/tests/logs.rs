@@ -159,6 +159,35 @@ fn every_command_reads_a_log_in_place_of_a_ledger() {
 }
 
 #[test]
+fn a_log_with_bytes_that_are_no_text_is_read_and_what_could_not_be_read_is_said() {
+    let scratch = Scratch::new("logs-bytes");
+    // A serial line catches anything while a device has no power.
+    let noise: Vec<u8> = (0..9000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 & 0x7e).collect();
+    let log = [&noise[..], format!("\n{SAMPLE}\n~m#AAAA\n").as_bytes(), &noise].concat();
+    assert!(noise[..4096].contains(&0));
+    fs::write(scratch.cwd().join("bytes.log"), log).expect("written");
+    let run = |words: &[&str]| output(heapledger().args(words).current_dir(scratch.cwd()));
+    let stats = run(&["stats", "bytes.log"]);
+    assert!(stats.status.success() && out(&stats).contains("1 backtrace could not be read"), "{stats:?}");
+    let classic = run(&["heapmap", "--classic", "bytes.log"]);
+    assert!(out(&classic).ends_with("\n\n\n# Total instrumented allocation 7520\n"), "{classic:?}");
+    assert!(err(&classic).starts_with("heapledger: 1 backtrace could not be read; the first: line"), "{classic:?}");
+    let kept = run(&["convert", "bytes.log"]);
+    assert_eq!(out(&kept), "bytes.log.hl: 1 backtrace of libwebsockets; 1 live block\n");
+    assert!(err(&kept).starts_with("heapledger: 1 backtrace could not be read; the first: line"), "{kept:?}");
+    // A record that the original's own dump has cut after 138 bytes of its blob has no length at its end.
+    let long: String = std::iter::repeat_n("Kv7q", 46).collect();
+    let cut = with_input(heapledger().arg("decode"), &format!("~m#{long}\n{SAMPLE}\n"));
+    assert!(err(&cut).contains("line 1 did not decode: its length does not match"), "{cut:?}");
+    assert_eq!((out(&cut), cut.status.code()), (format!("{WORDS}\n").as_str(), Some(1)));
+    fs::write(scratch.cwd().join("noise"), &noise).expect("written");
+    for command in ["stats", "convert"] {
+        let nothing = run(&[command, "noise"]);
+        assert!(nothing.status.code() == Some(1) && !err(&nothing).is_empty(), "{nothing:?}");
+    }
+}
+
+#[test]
 fn what_is_no_log_is_refused_with_a_sentence() {
     let scratch = Scratch::new("logs-refused");
     for (name, bytes) in [("text.log", &b"hello\nworld\n"[..]), ("one", b"x"), ("half.log", b"~m#IF0BmUQ\n")] {

@@ -92,7 +92,10 @@ pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec
     }
     let mut made = MadeLedgers::default();
     if let Some(ledger) = traces.filter(|ledger| ledger.blocks() != 0) {
-        let name = format!("{} backtraces of libwebsockets", ledger.blocks());
+        let name = match ledger.blocks() {
+            1 => "1 backtrace of libwebsockets".to_owned(),
+            blocks => format!("{blocks} backtraces of libwebsockets"),
+        };
         made.add(0, ledger.draft(), LogKind::Lws, name)?;
     }
     let mut made = made.end();
@@ -115,9 +118,14 @@ pub fn read_streams<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Resu
     Ok(trace.end()?.into_iter().collect())
 }
 
+/// Whether a file that begins so is a ledger, a program or a core dump, and no log whatever else is in it.
+pub fn is_ledger_or_program(begin: &[u8]) -> bool {
+    begin.starts_with(&heapledger_format::MAGIC) || begin.starts_with(b"\x7fELF")
+}
+
 /// Whether bytes that a file begins with are text, or the head of a stream that a ledger can be made of.
 pub fn is_log(begin: &[u8]) -> bool {
-    if begin.starts_with(&heapledger_format::MAGIC) || begin.starts_with(b"\x7fELF") {
+    if is_ledger_or_program(begin) {
         return false;
     }
     !begin.is_empty() && !begin.contains(&0) || sysview::is_stream(begin) || events::is_stream(begin)

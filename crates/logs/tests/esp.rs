@@ -178,6 +178,28 @@ fn the_texts_of_all_versions_are_read() {
     assert_eq!(missing(&ledger), [""; 0]);
 }
 
+/// As many frames as there are: none, since nothing walks stacks; zeros, where one word is too few; and blocks in no memory that has a name.
+#[test]
+fn blocks_without_a_stack_or_a_memory_are_read_in_the_texts_of_all_versions() {
+    let bare = |heap: &str, freed: bool| traced(10, 0x3fc9_0010, heap, &[], freed.then_some(&[]));
+    let unsaid = "memory that was not told";
+    for (line, expected) in [
+        ("    10 bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x00002414", bare("Internal", false)),
+        ("    10 bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x00002414 freed", bare("Internal", true)),
+        ("    10 bytes (@ 0x3fc90010,    PSRAM) allocated CPU 0 ccount 0x00002414 caller ", bare("PSRAM", false)),
+        ("    10 bytes (@ 0x3fc90010) allocated CPU 0 ccount 0x00002414 caller 0x00000000: freed", bare(unsaid, true)),
+        ("10 bytes (@ 0x3fc90010) allocated CPU 0 ccount 0x00002414 caller 0x0:0x0", bare(unsaid, false)),
+        (
+            "10 bytes (@ 0x3fc90010) allocated CPU 0 ccount 0x00002414 caller 0x0:0x0\nfreed by 0x0:0x0",
+            bare(unsaid, true),
+        ),
+    ] {
+        let text =
+            format!("====== Heap Trace: 1 records (8 capacity) ======\n{line}\n====== Heap Trace Summary ======\n");
+        assert_eq!(blocks(&one(text.as_bytes())), [expected], "{line}");
+    }
+}
+
 /// What esp-idf-monitor and PlatformIO print behind lines with addresses.
 fn decorated(text: &str, style: usize) -> String {
     let mut out = String::from("I (252) heap_init: Initializing.\n");

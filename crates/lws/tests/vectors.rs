@@ -225,6 +225,35 @@ fn errors_and_remarks_say_which_bit() {
 }
 
 #[test]
+fn steps_over_the_top_wrap_and_a_length_of_one_is_refused() {
+    // Frames 0x10 and 0x20, and two steps of 63 bits up from the one before, by hand: width and value of each field.
+    let up = [(1, 1), (3, 0), (1, 0), (6, 63), (63, (1 << 63) - 1)];
+    let frames = [(5, 4), (1, 0), (6, 5), (5, 0x10), (1, 0), (6, 6), (6, 0x20)];
+    let fields = frames.into_iter().chain(up).chain(up).chain([(6, 4), (4, 8u64)]);
+    // Behind each field is a spacer.
+    let bits: Vec<bool> = fields
+        .flat_map(|(width, value)| (0..width).rev().map(move |bit| value >> bit & 1 == 1).chain([false]))
+        .collect();
+    let mut blob: Vec<u8> = bits
+        .chunks(8)
+        .map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << (7 - at)))
+        .collect();
+    let length = (blob.len() as u16 + 2).to_be_bytes();
+    blob.extend_from_slice(&length);
+    let mut out = [0; 31];
+    let decoded = decode(&blob, Width::W64, &mut out).expect("the original reads it");
+    assert_eq!((decoded.size, decoded.frames[..2].to_vec()), (8, vec![0x10, 0x20]));
+    let top = decoded.frames[2];
+    assert_eq!(decoded.frames[3], top.wrapping_add(top.wrapping_sub(0x20)), "modulo the word");
+    assert!(decoded.frames[3] < top || top < 0x20, "{:#x?}", decoded.frames);
+    for length in [0u16, 1] {
+        let blob = [&[0x08, 0x5d][..], &length.to_be_bytes()].concat();
+        let error = decode(&blob, Width::W64, &mut [0; 31]).expect_err("no blob is so short").to_string();
+        assert!(error.starts_with("its length does not match"), "{error}");
+    }
+}
+
+#[test]
 fn more_than_31_frames_are_an_error_on_either_side() {
     let frames = [0x1000u32; 32];
     let error = encode(&frames, 1, &mut [0; 400]).expect_err("32 frames");

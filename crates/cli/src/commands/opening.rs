@@ -17,7 +17,7 @@ mod log_files;
 
 pub(crate) use images::{mention_others, open_no_log};
 pub(crate) use log_files::files_of_cores;
-use log_files::{log_at, numbered, of_cores};
+use log_files::{log_at, log_of_bytes, numbered, of_cores};
 
 /// What a file is, if it is no ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +64,17 @@ pub(crate) fn open_target(target: &OsStr, opening: OpeningArgs) -> Result<Ledger
                 .into())
         }
         Some(input) => of_log(input, &path, wanted, opening.from),
-        None => {
-            let ledger = open_no_log(target, opening)?;
-            mention_others(&ledger, target);
-            Ok(ledger)
-        }
+        None => match open_no_log(target, opening) {
+            Ok(ledger) => {
+                mention_others(&ledger, target);
+                Ok(ledger)
+            }
+            // Bytes that are no text may have a log behind them.
+            Err(error) => match log_of_bytes(&path)?.filter(|_| opening.base.is_none()) {
+                Some(input) => of_log(input, &path, wanted, opening.from).map_err(|_| error.into()),
+                None => Err(error.into()),
+            },
+        },
     }
 }
 
@@ -77,7 +83,9 @@ pub(crate) fn all_of(target: &OsStr, from: Option<FromLog>, width: Width) -> Res
     if let Some(made) = of_cores(target)? {
         return Ok(Some(made));
     }
-    let Some(input) = log_at(target, from)? else { return Ok(None) };
+    let Some(input) = log_at(target, from)?.map_or_else(|| log_of_bytes(target), |input| Ok(Some(input)))? else {
+        return Ok(None);
+    };
     let options = LogOptions { only: from.map(|from| from.0), width };
     let made = read_log(BufReader::with_capacity(BUFFER_BYTES, input), options);
     let made = made.with_context(|| format!("{} cannot be read", Path::new(target).display()))?;

@@ -173,6 +173,35 @@ mod tests {
             ("CORRUPT HEAP: multi_heap.c:225 detected at 0x3ffbb71c", (ErrorKind::CorruptMetadata, 0x3ffb_b71c, None)),
             ("CORRUPT HEAP: Block 0x3ffb0010 points to itself", (ErrorKind::CorruptMetadata, 0x3ffb_0010, None)),
             (
+                "CORRUPT HEAP: Block 0x3ffb0020 is before prev block 0x3ffb0030",
+                (ErrorKind::CorruptMetadata, 0x3ffb_0020, None),
+            ),
+            (
+                "CORRUPT HEAP: Block 0x3ffc0000 is outside heap (last valid block 0x3ffbfff0)",
+                (ErrorKind::CorruptMetadata, 0x3ffc_0000, None),
+            ),
+            (
+                "CORRUPT HEAP: Two adjacent free blocks found, 0x3ffb0040 and 0x3ffb0050",
+                (ErrorKind::CorruptMetadata, 0x3ffb_0040, None),
+            ),
+            (
+                "CORRUPT HEAP: Prev free block 0x3ffb0060 pointed to next free 0x3ffb0070 but this free block is 0x3ffb0080",
+                (ErrorKind::CorruptMetadata, 0x3ffb_0060, None),
+            ),
+            ("CORRUPT HEAP: Expected 100 free bytes counted 96", (ErrorKind::CorruptMetadata, 0, None)),
+            (
+                "assert failed: block_locate_free heap_tlsf.c:441 (block_size(block) >= size)",
+                (ErrorKind::CorruptMetadata, 0, None),
+            ),
+            (
+                "assert failed: block_trim_free tlsf.c:514 (block_is_free(block) && \"block must be free\")",
+                (ErrorKind::CorruptMetadata, 0, None),
+            ),
+            (
+                "assert failed: heap_caps_realloc_base heap_caps.c:9 (heap != NULL && \"realloc() pointer is outside heap areas\")",
+                (ErrorKind::BadRealloc, 0, None),
+            ),
+            (
                 "assert failed: tlsf_free tlsf.c:1119 (!block_is_free(block) && \"block already marked as free\")",
                 (ErrorKind::DoubleFree, 0, None),
             ),

@@ -8,7 +8,7 @@ use heapledger_report::{clean, counted};
 use heapledger_source::Ledger;
 
 use super::decode::WidthArgs;
-use super::saving::{name_for, save};
+use super::saving::{name_for, save, say_missing};
 use crate::commands::opening::{FromLog, all_of};
 use crate::commands::{NamingArgs, unless_pipe_closed};
 
@@ -57,16 +57,18 @@ fn convert(args: &ConvertArgs) -> Result<()> {
         bail!("no line of {shown} tells of a heap in a way that heapledger knows");
     }
     let wanted = args.output.clone().unwrap_or_else(|| name_for(&args.log));
+    let mut next = 0;
     for one in made {
         let name = one.name.clone();
         let ledger = Ledger::of_file(one.into_file()?, Path::new(&args.log))?;
-        let (path, finished) = save(&ledger, &wanted)?;
+        let (path, finished) = save(&ledger, &wanted, &mut next)?;
         let blocks = counted(finished.records, "live block", "live blocks");
         let freed = match finished.history {
             0 => String::new(),
             frees => format!(", {}", counted(frees, "freed one", "freed ones")),
         };
         println!("{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&name));
+        say_missing(&ledger);
     }
     Ok(())
 }

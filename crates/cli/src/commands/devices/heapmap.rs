@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use heapledger_report::Form;
 
-use super::saving::save;
+use super::saving::{save, say_missing};
 use crate::commands::dump::{self, DumpArgs};
 use crate::commands::unless_pipe_closed;
 use crate::say;
@@ -47,10 +47,12 @@ fn show(mut args: HeapmapArgs) -> Result<()> {
     }
     let opened = args.dump.ledger.open()?;
     if let Some(wanted) = &args.output {
-        let (path, finished) = save(&opened.ledger, wanted)?;
+        let (path, finished) = save(&opened.ledger, wanted, &mut 0)?;
         say(&format!("{} holds the ledger, with {} blocks", path.display(), finished.records));
     }
     if args.classic {
+        // The shape has no room for it.
+        say_missing(&opened.ledger);
         return classic::show(&args.dump, opened);
     }
     if args.dump.groups.is_plain() {

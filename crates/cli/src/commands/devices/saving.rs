@@ -8,10 +8,14 @@ use heapledger_format::session::{ending, process as key};
 use heapledger_launch::finish::{abandon_when_told, plain, remember};
 use heapledger_launch::output::{Pending, check, numbered_before_ending};
 use heapledger_logs::log::LogLedger;
+use heapledger_report::clean;
 use heapledger_source::{Finished, Ledger, finish};
 
-/// Packs `ledger` into a file of that name, or, if there is one already, with a number in it. No file is ever replaced.
-pub(crate) fn save(ledger: &Ledger, wanted: &Path) -> Result<(PathBuf, Finished)> {
+use crate::say;
+
+/// Packs `ledger` into a file of that name, or, if there is one already, with a number in it, not less than `next`, which becomes the
+/// one after that. No file is ever replaced.
+pub(crate) fn save(ledger: &Ledger, wanted: &Path, next: &mut u32) -> Result<(PathBuf, Finished)> {
     check(wanted)?;
     abandon_when_told();
     let pending = Pending::new(wanted.to_owned()).context("the ledger cannot be written")?;
@@ -20,9 +24,19 @@ pub(crate) fn save(ledger: &Ledger, wanted: &Path) -> Result<(PathBuf, Finished)
     let finished = finish(ledger, &pending.temporary(), &version, &mut |_, _| {});
     remember(None);
     let finished = finished.map_err(|error| plain(error, wanted))?;
-    let names = std::iter::once(wanted.to_owned()).chain((1..).map(|number| numbered_before_ending(wanted, number)));
+    let names = (*next..).map(|number| {
+        *next = number.saturating_add(1);
+        if number == 0 { wanted.to_owned() } else { numbered_before_ending(wanted, number) }
+    });
     let path = pending.place_at_first(names).with_context(|| wanted.display().to_string())?;
     Ok((path, finished))
+}
+
+/// Says on standard error what is missing in a ledger of a log.
+pub(crate) fn say_missing(ledger: &Ledger) {
+    for sentence in ledger.process().all_of(key::MISSING_PREFIX) {
+        say(&clean(&sentence));
+    }
 }
 
 /// Files of ours that are written again and again, each whole at any time.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use heapledger_logs::log::{LogLedger, is_log, read_streams};
+use heapledger_logs::log::{LogLedger, is_ledger_or_program, is_log, read_streams};
 use heapledger_source::{WhichLedger, is_hex};
 
 use super::FromLog;
@@ -51,6 +51,23 @@ pub(super) fn numbered(target: &OsStr) -> (OsString, Option<WhichLedger>) {
         Some((path, which)) => (path.to_owned(), Some(which)),
         None => (target.to_owned(), None),
     }
+}
+
+/// A file that is no text and yet may hold lines of a log: what a serial line catches while a device has no power, say. No ledger, and no
+/// program.
+pub(super) fn log_of_bytes(path: &OsStr) -> Result<Option<Box<dyn Read>>> {
+    let path = Path::new(path);
+    if !std::fs::metadata(path).is_ok_and(|data| data.is_file()) {
+        return Ok(None);
+    }
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mut begin = Vec::new();
+    let is_read = (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_ok();
+    if !is_read || begin.is_empty() || is_ledger_or_program(&begin) {
+        return Ok(None);
+    }
+    io::Seek::rewind(&mut &file).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(Some(Box::new(file)))
 }
 
 /// What was named, opened, if it is a log: because somebody says so, or by how it begins.
