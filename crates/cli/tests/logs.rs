@@ -254,6 +254,11 @@ fn a_trace_to_a_host_is_read_and_reported_as_esp_idf_does_it() {
         ),
         "{report:?}"
     );
+    let json = run(&["convert", "--host-report", "--json", "zero.svdat"]);
+    let events: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&events["events"][1]["addr"], &events["events"][1]["size"]), (&"0x1000".into(), &8.into()), "{json:?}");
+    let refused = run(&["convert", "--json", "zero.svdat"]);
+    assert!(!refused.status.success() && err(&refused).contains("--host-report"), "{refused:?}");
     let stats = run(&["stats", "zero.svdat"]);
     assert!(
         out(&stats).contains("1 allocations, 0 frees") || out(&stats).contains("1 allocation, 0 frees"),

@@ -112,6 +112,29 @@ fn tcp_with_a_look_meanwhile_and_an_end_by_interrupt() {
 }
 
 #[test]
+fn a_trace_of_esp_idf_to_a_host_is_received_live() {
+    let scratch = Scratch::new("receive-sysview");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let child = receiving(&scratch, &[&format!("tcp://{}", listener.local_addr().expect("an address"))]);
+    let (mut device, _) = listener.accept().expect("it connects");
+    // Zeros to synchronize by, a clock of 40 MHz, and blocks of eight bytes; the last one only in part, until later.
+    let begin = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 24, 7, 0x80, 0xb4, 0x89, 0x13, 1, 1, 0, 0];
+    device.write_all(&begin[..7]).expect("it reads");
+    device.write_all(&begin[7..]).expect("it reads");
+    let block = |number: u8| [0x80, 4, 4, 0x80, 0x20 + number, 8, 5, 40];
+    (0..9).for_each(|number| device.write_all(&block(number)).expect("it reads"));
+    device.write_all(&block(9)[..4]).expect("it reads");
+    wait_for_blocks(&scratch);
+    device.write_all(&block(9)[4..]).expect("it reads");
+    drop(device);
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "got.hl: 10 heap events of SystemView; 10 live blocks\n");
+    let stats = output(heapledger().args(["stats", "got.hl"]).current_dir(scratch.cwd()));
+    assert!(String::from_utf8_lossy(&stats.stdout).contains("10 allocations, 0 frees"), "{stats:?}");
+}
+
+#[test]
 fn packets_and_a_file() {
     let scratch = Scratch::new("receive-udp");
     let free = UdpSocket::bind("127.0.0.1:0").expect("a port is free");

@@ -13,6 +13,7 @@ pub mod draft;
 mod esp;
 pub mod events;
 pub mod lines;
+pub mod live;
 pub mod log;
 pub mod lws;
 mod made;

@@ -115,7 +115,7 @@ pub fn read_streams<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Resu
     for input in inputs {
         trace.file(input)?;
     }
-    Ok(trace.end()?.into_iter().collect())
+    Ok(trace.ledger()?.into_iter().collect())
 }
 
 /// Whether a file that begins so is a ledger, a program or a core dump, and no log whatever else is in it.

@@ -7,10 +7,13 @@ use crate::log::{LogKind, LogLedger};
 use crate::made::MadeLedgers;
 
 mod books;
+mod host_json;
 mod host_report;
+mod line;
 mod stream;
 
-pub use host_report::HostNames;
+pub use host_report::{HostForm, HostNames};
+pub use line::SysLine;
 
 use books::{Happened, HeapEvent, SysBooks, SysNames};
 use stream::{Broken, NoEvent, SysEvent, SysStream, heading, numbers_of};
@@ -49,6 +52,26 @@ pub(crate) struct SysTrace {
     broken: Vec<String>,
     has_module: bool,
     seen_module: bool,
+    /// Whether all events are kept, and not those of heaps only.
+    all: bool,
+    /// Of each event of `events`, in that order, what it was: if all are kept.
+    kept: Vec<KeptEvent>,
+}
+
+/// An event as the stream has it: its number, its figures, and a text.
+#[derive(Clone, Debug, Default)]
+struct KeptEvent {
+    id: u32,
+    numbers: Vec<u32>,
+    text: String,
+}
+
+/// What is known while a stream is read.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamState {
+    clock: SysClock,
+    /// The number of the first event of the heap.
+    heap_events: Option<u32>,
 }
 
 /// Time on one core.
@@ -85,41 +108,62 @@ impl SysTrace {
 
     fn stream<R: BufRead>(&mut self, stream: &mut SysStream<R>, first: u8) -> io::Result<()> {
         self.streams = self.streams.saturating_add(1);
-        let mut clock = SysClock::default();
-        let mut heap_events = None;
+        let mut state = StreamState::default();
+        stream.all_figures(self.all);
         stream.pass_over_zeros()?;
         loop {
-            let (core, event, ticks) = match stream.next_event() {
-                Ok(next) => next,
+            match stream.next_event() {
+                Ok((core, event, ticks)) => self.next(core.saturating_add(first), event, ticks, &mut state),
                 Err(NoEvent::Failed(error)) => return Err(error),
                 Err(NoEvent::End { cut }) => {
                     if cut {
-                        self.broken.push(format!("The stream of core {} ends within an event.", self.streams - 1));
+                        self.cut();
                     }
                     return Ok(());
                 }
-                Err(NoEvent::Broken(Broken { at_byte, what })) => {
-                    self.broken.push(format!(
-                        "The stream of core {} is damaged at byte {at_byte}: {what}. What follows was not read.",
-                        self.streams - 1
-                    ));
+                Err(NoEvent::Broken(broken)) => {
+                    self.broken(broken);
                     return Ok(());
                 }
-            };
-            if event == SysEvent::TraceStart {
-                clock.ticks = 0;
-            } else {
-                if let SysEvent::Init(hertz) = event {
-                    clock.hertz = Some(hertz);
-                }
-                // Before the clock is known, ticks are those of another one.
-                if clock.hertz.is_some() {
-                    clock.ticks = clock.ticks.saturating_add(u64::from(ticks));
-                }
             }
-            self.all_events += 1;
-            self.messages += u64::from(event == SysEvent::Message);
-            self.event(core.saturating_add(first), event, clock, &mut heap_events);
+        }
+    }
+
+    /// The last stream has ended within an event.
+    fn cut(&mut self) {
+        self.broken.push(format!("The stream of core {} ends within an event.", self.streams.saturating_sub(1)));
+    }
+
+    /// The last stream cannot be read any further.
+    fn broken(&mut self, Broken { at_byte, what }: Broken) {
+        self.broken.push(format!(
+            "The stream of core {} is damaged at byte {at_byte}: {what}. What follows was not read.",
+            self.streams.saturating_sub(1)
+        ));
+    }
+
+    fn next(&mut self, core: u8, event: SysEvent, ticks: u32, state: &mut StreamState) {
+        if event == SysEvent::TraceStart {
+            state.clock.ticks = 0;
+        } else {
+            if let SysEvent::Init(hertz) = event {
+                state.clock.hertz = Some(hertz);
+            }
+            // Before the clock is known, ticks are those of another one.
+            if state.clock.hertz.is_some() {
+                state.clock.ticks = state.clock.ticks.saturating_add(u64::from(ticks));
+            }
+        }
+        self.all_events += 1;
+        let kept = self.all.then(|| kept(&event));
+        let event = self.event(event, &mut state.heap_events);
+        self.heap_events += u64::from(matches!(event, Some(HeapEvent::Alloc { .. } | HeapEvent::Free { .. })));
+        let Some(event) = event.or(self.all.then_some(HeapEvent::Other)) else { return };
+        if self.events.len() < EVENTS_MAX {
+            self.events.push(Happened { ns: state.clock.ns(), core, event });
+            self.kept.extend(kept);
+        } else {
+            self.dropped += 1;
         }
     }
 
@@ -133,52 +177,47 @@ impl SysTrace {
         &self.stacks
     }
 
-    fn event(&mut self, core: u8, event: SysEvent, clock: SysClock, heap_events: &mut Option<u32>) {
-        let event = match event {
-            SysEvent::Overflow(events) => return self.lost = self.lost.saturating_add(u64::from(events)),
-            SysEvent::TaskInfo(task, name) => {
+    /// What an event means for heaps, if it means anything.
+    fn event(&mut self, event: SysEvent, heap_events: &mut Option<u32>) -> Option<HeapEvent> {
+        match event {
+            SysEvent::Overflow(events) => self.lost = self.lost.saturating_add(u64::from(events)),
+            SysEvent::TaskInfo(task, _, name) => {
                 if self.names.tasks.len() < NAMES_MAX {
                     self.names.tasks.insert(task, name);
                 }
-                return;
             }
-            SysEvent::Description(text) => return self.description(&text),
-            SysEvent::Module(offset, name) => {
+            SysEvent::Description(text) => self.description(&text),
+            SysEvent::Module(_, offset, name) => {
                 self.seen_module = true;
                 if name.contains(HEAP_MODULE) {
                     self.has_module = true;
                     *heap_events = Some(offset);
                 }
-                return;
             }
-            SysEvent::TaskStart(task) => HeapEvent::Task(task),
-            SysEvent::TaskStop | SysEvent::Idle => HeapEvent::Idle,
-            SysEvent::IsrEnter(number) => HeapEvent::IsrEnter(number),
-            SysEvent::IsrExit => HeapEvent::IsrExit,
+            SysEvent::TaskStart(task) => return Some(HeapEvent::Task(task)),
+            SysEvent::TaskStop | SysEvent::Idle => return Some(HeapEvent::Idle),
+            SysEvent::IsrEnter(number) => return Some(HeapEvent::IsrEnter(number)),
+            SysEvent::IsrExit { .. } => return Some(HeapEvent::IsrExit),
             SysEvent::OfModule(id, payload) => {
                 // A stream that was joined late does not say whose events these are: those of the first module.
                 let offset = heap_events.unwrap_or(stream::FIRST_OF_MODULES);
                 if heap_events.is_none() && self.seen_module {
-                    return;
+                    return None;
                 }
-                match (id.checked_sub(offset), numbers_of(&payload).as_slice()) {
+                return match (id.checked_sub(offset), numbers_of(&payload).as_slice()) {
                     (Some(0), [address, size, frames @ ..]) => {
-                        HeapEvent::Alloc { address: *address, size: *size, stack: self.stack(frames) }
+                        Some(HeapEvent::Alloc { address: *address, size: *size, stack: self.stack(frames) })
                     }
                     (Some(1), [address, frames @ ..]) => {
-                        HeapEvent::Free { address: *address, stack: self.stack(frames) }
+                        Some(HeapEvent::Free { address: *address, stack: self.stack(frames) })
                     }
-                    _ => return,
-                }
+                    _ => None,
+                };
             }
-            SysEvent::TraceStart | SysEvent::Init(_) | SysEvent::Message | SysEvent::Other => return,
-        };
-        self.heap_events += u64::from(matches!(event, HeapEvent::Alloc { .. } | HeapEvent::Free { .. }));
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(Happened { ns: clock.ns(), core, event });
-        } else {
-            self.dropped += 1;
+            SysEvent::Message(..) => self.messages += 1,
+            SysEvent::TraceStart | SysEvent::Init(_) | SysEvent::Other(..) => {}
         }
+        None
     }
 
     /// `I#5=SysTick` names an interrupt; several may stand in one text.
@@ -205,11 +244,23 @@ impl SysTrace {
         stack
     }
 
-    /// The ledger of all that was read; `None` if no event was one of a heap.
+    /// What is missing, in sentences.
+    fn missing(&self) -> Vec<String> {
+        let mut missing = self.broken.clone();
+        if self.lost != 0 {
+            missing.push(format!("The device dropped {} events for want of room.", self.lost));
+        }
+        if self.dropped != 0 {
+            missing.push(format!("{} events at the end were not read: there are too many.", self.dropped));
+        }
+        missing
+    }
+
+    /// The ledger of all that was read so far; `None` if no event was one of a heap.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn end(mut self) -> io::Result<Option<LogLedger>> {
+    pub(crate) fn ledger(&mut self) -> io::Result<Option<LogLedger>> {
         if self.heap_events == 0 {
             return Ok(None);
         }
@@ -217,20 +268,14 @@ impl SysTrace {
         self.events.sort_by_key(|happened| happened.ns);
         let last = self.events.last().map_or(0, |happened| happened.ns);
         let tick_ns = if last >> TIME_BITS == 0 { 1 } else { 1000 };
-        let mut books = SysBooks::new(tick_ns, std::mem::take(&mut self.names), &self.stacks);
+        let mut books = SysBooks::new(tick_ns, self.names.clone(), &self.stacks);
         for happened in &self.events {
             books.take(happened)?;
         }
         let mut draft = books.finish()?;
         draft.process(heapledger_format::session::process::LOG, "systemview");
-        for sentence in &self.broken {
-            draft.missing(sentence);
-        }
-        if self.lost != 0 {
-            draft.missing(&format!("The device dropped {} events for want of room.", self.lost));
-        }
-        if self.dropped != 0 {
-            draft.missing(&format!("{} events at the end were not read: there are too many.", self.dropped));
+        for sentence in self.missing() {
+            draft.missing(&sentence);
         }
         if !self.has_module {
             draft.remark(
@@ -244,16 +289,37 @@ impl SysTrace {
     }
 }
 
+/// An event as it is kept where all of them are.
+fn kept(event: &SysEvent) -> KeptEvent {
+    let with = |id, numbers: &[u32], text: &str| KeptEvent { id, numbers: numbers.to_vec(), text: text.to_owned() };
+    match event {
+        SysEvent::Overflow(events) => with(1, &[*events], ""),
+        SysEvent::IsrEnter(number) => with(2, &[*number], ""),
+        SysEvent::IsrExit { to_scheduler } => with(if *to_scheduler { 18 } else { 3 }, &[], ""),
+        SysEvent::TaskStart(task) => with(4, &[*task], ""),
+        SysEvent::TaskStop => with(5, &[], ""),
+        SysEvent::TaskInfo(task, priority, name) => with(9, &[*task, *priority], name),
+        SysEvent::TraceStart => with(10, &[], ""),
+        SysEvent::Description(text) => with(14, &[], text),
+        SysEvent::Idle => with(17, &[], ""),
+        SysEvent::Module(module, offset, text) => with(22, &[*module, *offset], text),
+        SysEvent::Init(hertz) => with(24, &[*hertz], ""),
+        SysEvent::Message(text, level) => with(26, &[*level], text),
+        SysEvent::OfModule(id, payload) => with(*id, &numbers_of(payload), ""),
+        SysEvent::Other(id, numbers) => with(*id, numbers, ""),
+    }
+}
+
 /// Streams that were read for what ESP-IDF's own script prints of them.
 pub struct HostTrace(SysTrace);
 
 impl HostTrace {
-    /// Reads streams, one of each core or all in one.
+    /// Reads streams, one of each core or all in one, for a report in that form.
     ///
     /// # Errors
     /// Those of the inputs.
-    pub fn read<R: BufRead>(inputs: impl IntoIterator<Item = R>) -> io::Result<HostTrace> {
-        let mut trace = SysTrace::default();
+    pub fn read<R: BufRead>(inputs: impl IntoIterator<Item = R>, form: HostForm) -> io::Result<HostTrace> {
+        let mut trace = SysTrace { all: form == HostForm::Json, ..SysTrace::default() };
         for input in inputs {
             trace.file(input)?;
         }
@@ -270,11 +336,20 @@ impl HostTrace {
         self.0.stacks()
     }
 
-    /// Writes the report. `names` gives a line for each frame of a stack, or none where they are to stay addresses.
+    /// Writes the report in words; what is missing in it, in sentences. `names` gives a line for each frame of a stack, or none where
+    /// they are to stay addresses.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn report(self, names: &mut HostNames<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    pub fn report(self, names: &mut HostNames<'_>, out: &mut dyn io::Write) -> io::Result<Vec<String>> {
         self.0.report(names, out)
+    }
+
+    /// Writes all events as JSON; what is missing, in sentences.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn json(self, out: &mut dyn io::Write) -> io::Result<Vec<String>> {
+        self.0.json(out)
     }
 }

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use heapledger_format::errors::ErrorKind;
 use heapledger_format::{Entry, FreedEntry, Kind, TallyCounter};
+use heapledger_logs::live::LiveLine;
 use heapledger_logs::log::{LogOptions, is_log, read_log, read_streams};
-use heapledger_logs::sysview::{HostNames, HostTrace};
+use heapledger_logs::sysview::{HostForm, HostNames, HostTrace};
 use heapledger_lws::Width;
 use heapledger_source::Ledger;
+use serde_json::{Value, json};
 
 const HERTZ: u32 = 40_000_000;
 const MODULE: u32 = 512;
@@ -328,10 +330,10 @@ fn the_report_of_esp_idf_s_script_is_written() {
     device.free(0x3ffb_68a0, &CALLERS).free(0x3ffb_7008, &CALLERS[..2]).free(0x3ffb_7010, &CALLERS[..2]);
     let file = file(&device);
     let written = |names: &mut HostNames<'_>| {
-        let trace = HostTrace::read([&file[..]]).expect("memory can be read");
+        let trace = HostTrace::read([&file[..]], HostForm::Text).expect("memory can be read");
         assert!(trace.is_any() && trace.stacks().len() >= 3);
         let mut out = Vec::new();
-        trace.report(names, &mut out).expect("memory can be written");
+        assert_eq!(trace.report(names, &mut out).expect("memory can be written"), [""; 0]);
         String::from_utf8(out).expect("UTF-8")
     };
     let plain = "\
@@ -352,7 +354,117 @@ Found 16 leaked bytes in 1 blocks.
     clean.alloc(0x1000, 4, &[]).free(0x1000, &[]);
     let bytes = [HEADING.as_bytes(), &clean.bytes].concat();
     let mut out = Vec::new();
-    let trace = HostTrace::read([&bytes[..]]).expect("memory can be read");
+    let trace = HostTrace::read([&bytes[..]], HostForm::Text).expect("memory can be read");
     trace.report(&mut |_| Vec::new(), &mut out).expect("memory can be written");
     assert!(String::from_utf8_lossy(&out).ends_with("OK - Heap errors was not found.\n"));
+}
+
+#[test]
+fn all_events_are_written_as_json_each_once_with_the_fields_of_the_script() {
+    let mut device = Device::begun(None);
+    device.task(7, "main \"x\"").numbers(4, &[7], 1).alloc(0x3ffb_68a0, 8, &CALLERS);
+    let mut message = Vec::new();
+    text(&mut message, "hello\n");
+    device.event(26, &[&message[..], &[2, 0]].concat(), 1);
+    device.numbers(2, &[5], 1).free(0x3ffb_68a0, &CALLERS[..1]).numbers(18, &[], 1).numbers(1, &[3], 1);
+    device.numbers(40, &[1, 300], 1);
+    let bytes = file(&device);
+    let trace = HostTrace::read([&bytes[..]], HostForm::Json).expect("memory can be read");
+    let mut out = Vec::new();
+    let missing = trace.json(&mut out).expect("memory can be written");
+    assert_eq!(missing, ["The device dropped 3 events for want of room."]);
+    let all: Value = serde_json::from_slice(&out).expect("JSON");
+    assert_eq!((&all["version"], &all["streams"]["heap"]), (&json!("1.0"), &json!({"alloc": 512, "free": 513})));
+    assert_eq!(all["streams"]["log"], json!({"print": 26}));
+    let events = all["events"].as_array().expect("events");
+    // Start, clock, module and description; then each of these once.
+    assert_eq!(events.len(), 4 + 9);
+    let of = |id: u32| events.iter().filter(move |event| event["id"] == id).collect::<Vec<_>>();
+    let [alloc] = of(512)[..] else { panic!("{events:?}") };
+    let callers = ["0x40081eff", "0x40081f34", "0x4008da18", "0x0"];
+    assert_eq!(
+        alloc,
+        &json!({"addr": "0x3ffb68a0", "callers": callers, "core_id": 0, "ctx_name": "main \"x\"", "id": 512,
+            "in_irq": false, "size": 8, "ts": 0.000_001_05})
+    );
+    let [free] = of(513)[..] else { panic!("{events:?}") };
+    assert_eq!(
+        free,
+        &json!({"addr": "0x3ffb68a0", "callers": callers[..1], "core_id": 0, "ctx_name": "SysTick", "id": 513,
+            "in_irq": true, "size": 0, "ts": 0.000_002_1})
+    );
+    let [log] = of(26)[..] else { panic!("{events:?}") };
+    assert_eq!((&log["msg"], &log["lvl"], &log["ctx_name"]), (&json!("hello\n"), &json!(2), &json!("main \"x\"")));
+    assert_eq!(of(40)[0]["params"], json!({"param0": 1, "param1": 300}));
+    assert_eq!(of(9)[0]["params"], json!({"tid": 7, "prio": 5, "name": "main \"x\""}));
+    assert_eq!((&of(1)[0]["params"], &of(1)[0]["in_irq"]), (&json!({"lost": 3}), &json!(false)));
+}
+
+#[test]
+fn one_core_alone_gives_a_whole_report_and_says_what_cannot_be_right() {
+    // The other core frees what this one allocates, and so gives an address out again.
+    let mut device = Device::begun(None);
+    device.alloc(0x2000, 7, &CALLERS).alloc(0x2000, 9, &CALLERS).alloc(0x4000, 1, &[]).numbers(1, &[4], 1);
+    let bytes = [&file(&device)[..], &[4, 0xff]].concat();
+    let trace = HostTrace::read([&bytes[..]], HostForm::Text).expect("memory can be read");
+    let mut out = Vec::new();
+    let said = trace.report(&mut |_| Vec::new(), &mut out).expect("memory can be written");
+    assert!(String::from_utf8_lossy(&out).ends_with("Found 10 leaked bytes in 2 blocks.\n"));
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("core 0 ends within an event") && said[1].contains("dropped 4 events"), "{said:?}");
+    assert!(said[2].starts_with("1 block was given out at an address at which another one still lived"), "{said:?}");
+}
+
+/// Live, cut anywhere into pieces, it is what the file gives; and of any beginning, what a file of that gives.
+#[test]
+fn a_stream_that_comes_piece_by_piece_gives_what_its_file_gives() {
+    for heading in [HEADING, ""] {
+        let bytes = [heading.as_bytes(), &sample().bytes].concat();
+        let whole = ledger(std::slice::from_ref(&bytes)).expect("there are heap events");
+        for piece in [1, 2, 3, 7, 64, bytes.len()] {
+            let mut line = LiveLine::new(None);
+            let mut seen = 0;
+            for part in bytes.chunks(piece) {
+                line.take(part).expect("memory can be read");
+                // It can be looked at meanwhile, and only grows.
+                for made in line.ledgers().expect("a file can be written") {
+                    let now = Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger");
+                    let allocations = now.tallies().expect("it can be read").get(TallyCounter::Allocations);
+                    assert!(allocations >= seen);
+                    seen = allocations;
+                }
+            }
+            line.end().expect("memory can be read");
+            let made = line.ledgers().expect("a file can be written").pop().expect("there are heap events");
+            let received = Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger");
+            assert_eq!((live(&received), freed(&received)), (live(&whole), freed(&whole)), "pieces of {piece}");
+            assert_eq!(missing(&received), [""; 0]);
+        }
+        for cut in 0..bytes.len() {
+            let mut line = LiveLine::new(None);
+            line.take(&bytes[..cut]).expect("memory can be read");
+            line.end().expect("memory can be read");
+            let received =
+                line.ledgers().expect("a file can be written").pop().map(|made| {
+                    Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger")
+                });
+            let expected = ledger(&[bytes[..cut].to_vec()]);
+            assert_eq!(received.is_some(), expected.is_some(), "cut at {cut}");
+            if let (Some(received), Some(expected)) = (received, expected) {
+                assert_eq!(
+                    (live(&received), missing(&received)),
+                    (live(&expected), missing(&expected)),
+                    "cut at {cut}"
+                );
+            }
+        }
+    }
+    let mut damaged = LiveLine::new(Some(heapledger_logs::log::LogKind::SystemView));
+    damaged.take(&sample().bytes).expect("memory can be read");
+    damaged.take(&[4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).expect("memory can be read");
+    damaged.take(&[0; 100]).expect("memory can be read");
+    damaged.end().expect("memory can be read");
+    let made = damaged.ledgers().expect("a file can be written").pop().expect("there are heap events");
+    let said = missing(&Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger"));
+    assert!(said.len() == 1 && said[0].contains("a number has more than five bytes"), "{said:?}");
 }

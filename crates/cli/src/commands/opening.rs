@@ -23,6 +23,13 @@ use log_files::{log_at, log_of_bytes, numbered, of_cores};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FromLog(LogKind);
 
+impl FromLog {
+    /// What it is.
+    pub(crate) fn kind(self) -> LogKind {
+        self.0
+    }
+}
+
 impl clap::ValueEnum for FromLog {
     fn value_variants<'a>() -> &'a [FromLog] {
         const ALL: &[FromLog] =

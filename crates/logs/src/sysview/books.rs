@@ -11,12 +11,21 @@ use crate::draft::{Cores, Cycles, DraftShape, LedgerDraft};
 /// What happened on a core, as far as heaps need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeapEvent {
-    Alloc { address: u32, size: u32, stack: u32 },
-    Free { address: u32, stack: u32 },
+    Alloc {
+        address: u32,
+        size: u32,
+        stack: u32,
+    },
+    Free {
+        address: u32,
+        stack: u32,
+    },
     Task(u32),
     Idle,
     IsrEnter(u32),
     IsrExit,
+    /// Nothing that heaps need.
+    Other,
 }
 
 /// It, with its time in nanoseconds and its core.
@@ -51,7 +60,7 @@ impl Running {
             HeapEvent::Idle => self.task = Some(Runner::Idle(core)),
             HeapEvent::IsrEnter(number) if self.interrupts.len() < NESTED_MAX => self.interrupts.push(*number),
             HeapEvent::IsrExit => drop(self.interrupts.pop()),
-            HeapEvent::IsrEnter(_) | HeapEvent::Alloc { .. } | HeapEvent::Free { .. } => {}
+            HeapEvent::IsrEnter(_) | HeapEvent::Alloc { .. } | HeapEvent::Free { .. } | HeapEvent::Other => {}
         }
     }
 
@@ -59,16 +68,22 @@ impl Running {
         self.interrupts.last().map(|number| Runner::Interrupt(*number)).or(self.task)
     }
 
-    /// Who runs, in words: `task "main"`, `IRQ "SysTick"`.
-    pub(super) fn called(&self, names: &SysNames) -> String {
+    /// Who runs, by name, and whether that is an interrupt. Nothing: nobody has said it yet.
+    pub(super) fn name(&self, names: &SysNames) -> Option<(String, bool)> {
         let named =
             |names: &HashMap<u32, String>, number: u32, other: String| names.get(&number).cloned().unwrap_or(other);
-        match self.runner() {
-            Some(Runner::Task(task)) => format!("task \"{}\"", named(&names.tasks, task, format!("{task:#x}"))),
-            Some(Runner::Idle(core)) => format!("task \"IDLE{core}\""),
-            Some(Runner::Interrupt(number)) => {
-                format!("IRQ \"{}\"", named(&names.interrupts, number, number.to_string()))
-            }
+        Some(match self.runner()? {
+            Runner::Task(task) => (named(&names.tasks, task, format!("{task:#x}")), false),
+            Runner::Idle(core) => (format!("IDLE{core}"), false),
+            Runner::Interrupt(number) => (named(&names.interrupts, number, number.to_string()), true),
+        })
+    }
+
+    /// Who runs, in words: `task "main"`, `IRQ "SysTick"`.
+    pub(super) fn called(&self, names: &SysNames) -> String {
+        match self.name(names) {
+            Some((name, true)) => format!("IRQ \"{name}\""),
+            Some((name, false)) => format!("task \"{name}\""),
             None => "an unknown task".to_owned(),
         }
     }
@@ -165,7 +180,7 @@ impl SysBooks {
         let cycles = Cycles { core, counter: 0 };
         self.running.entry(core).or_default().take(core, &event);
         match event {
-            HeapEvent::Task(_) | HeapEvent::Idle | HeapEvent::IsrEnter(_) | HeapEvent::IsrExit => {}
+            HeapEvent::Task(_) | HeapEvent::Idle | HeapEvent::IsrEnter(_) | HeapEvent::IsrExit | HeapEvent::Other => {}
             HeapEvent::Alloc { address: 0, .. } => self.failed += 1,
             HeapEvent::Free { address: 0, .. } => {}
             HeapEvent::Alloc { address, size, stack } => {

@@ -13,19 +13,29 @@ struct HeldInTrace<'t> {
     stack: &'t [u64],
 }
 
+/// In which form a report is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostForm {
+    /// In words.
+    Text,
+    /// All events, as JSON.
+    Json,
+}
+
 /// Names frames in a report: a line for each; nothing: frames stay addresses.
 pub type HostNames<'n> = dyn FnMut(&[u64]) -> Vec<String> + 'n;
 
 impl SysTrace {
-    /// Writes the report.
+    /// Writes the report; what is missing in it, in sentences.
     ///
     /// # Errors
     /// Those of `out`.
-    pub(crate) fn report(mut self, names: &mut HostNames<'_>, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn report(mut self, names: &mut HostNames<'_>, out: &mut dyn Write) -> io::Result<Vec<String>> {
         self.events.sort_by_key(|happened| happened.ns);
         let mut running: BTreeMap<u8, Running> = BTreeMap::new();
         let mut live: BTreeMap<u32, (u64, HeldInTrace<'_>)> = BTreeMap::new();
         let mut unmatched: Vec<(u32, String, &[u64])> = Vec::new();
+        let mut twice = 0u64;
         for (number, Happened { ns, core, event }) in (0u64..).zip(&self.events) {
             let on_core = running.entry(*core).or_default();
             on_core.take(*core, event);
@@ -35,7 +45,8 @@ impl SysTrace {
             match *event {
                 HeapEvent::Alloc { address, size, stack: frames } if address != 0 => {
                     let line = format!("{time}Allocated {size} bytes @ {address:#x} {by}");
-                    live.insert(address, (number, HeldInTrace { size, line, stack: stack(frames) }));
+                    let block = HeldInTrace { size, line, stack: stack(frames) };
+                    twice += u64::from(live.insert(address, (number, block)).is_some());
                 }
                 HeapEvent::Free { address, stack: frames } if address != 0 && live.remove(&address).is_none() => {
                     unmatched.push((address, format!("{time}Freed bytes @ {address:#x} {by}"), stack(frames)));
@@ -50,6 +61,10 @@ impl SysTrace {
             "=============== HEAP TRACE REPORT ===============\nProcessed {} heap events.",
             self.heap_events
         )?;
+        // By address, so that few are looked at for each block.
+        let mut by_address: Vec<usize> = (0..unmatched.len()).collect();
+        let address_of = |index: &usize| unmatched.get(*index).map_or(0, |(address, ..)| *address);
+        by_address.sort_by_key(address_of);
         let mut held: Vec<(&u32, &(u64, HeldInTrace<'_>))> = live.iter().collect();
         held.sort_by_key(|(_, (number, _))| *number);
         let (mut bytes, mut write) = (0u64, |line: &str, stack: &[u64], out: &mut dyn Write| -> io::Result<()> {
@@ -64,16 +79,26 @@ impl SysTrace {
             bytes += u64::from(block.size);
             write(&block.line, block.stack, out)?;
             let end = u64::from(**address) + u64::from(block.size);
-            for (freed, line, stack) in &unmatched {
-                if *freed > **address && u64::from(*freed) < end {
-                    writeln!(out, "Possible wrong free operation found")?;
-                    write(line, stack, out)?;
-                }
+            let first = by_address.partition_point(|index| address_of(index) <= **address);
+            let within = by_address.iter().skip(first).take_while(|index| u64::from(address_of(index)) < end);
+            let mut within: Vec<usize> = within.copied().collect();
+            within.sort_unstable();
+            for (_, line, stack) in within.into_iter().filter_map(|index| unmatched.get(index)) {
+                writeln!(out, "Possible wrong free operation found")?;
+                write(line, stack, out)?;
             }
         }
         match held.len() {
-            0 => writeln!(out, "OK - Heap errors was not found."),
-            blocks => writeln!(out, "Found {bytes} leaked bytes in {blocks} blocks."),
+            0 => writeln!(out, "OK - Heap errors was not found.")?,
+            blocks => writeln!(out, "Found {bytes} leaked bytes in {blocks} blocks.")?,
         }
+        let mut missing = self.missing();
+        if twice != 0 {
+            let blocks = if twice == 1 { "1 block was" } else { &format!("{twice} blocks were") };
+            missing.push(format!(
+                "{blocks} given out at an address at which another one still lived: frees are missing, perhaps those of another core."
+            ));
+        }
+        Ok(missing)
     }
 }

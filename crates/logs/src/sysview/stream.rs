@@ -48,24 +48,27 @@ pub(super) enum SysEvent {
     /// So many events were dropped on the device.
     Overflow(u32),
     IsrEnter(u32),
-    IsrExit,
+    IsrExit {
+        to_scheduler: bool,
+    },
     TaskStart(u32),
     TaskStop,
     Idle,
-    TaskInfo(u32, String),
+    /// A task: its number, its priority, its name.
+    TaskInfo(u32, u32, String),
     TraceStart,
     /// A description of the system; `I#5=SysTick` names an interrupt.
     Description(String),
-    /// A module: the number of its first event, and what it calls itself.
-    Module(u32, String),
+    /// A module: its number, that of its first event, and what it calls itself.
+    Module(u32, u32, String),
     /// Ticks in a second.
     Init(u32),
     /// An event of a module: its number and its payload.
     OfModule(u32, Vec<u8>),
-    /// A line of the device's log.
-    Message,
-    /// Anything else.
-    Other,
+    /// A line of the device's log, and its level.
+    Message(String, u32),
+    /// Anything else: its number, and its figures as far as these are wanted.
+    Other(u32, Vec<u32>),
 }
 
 /// A stream of one core, or of both in one.
@@ -78,6 +81,8 @@ pub(super) struct SysStream<R> {
     both_cores: bool,
     core: u8,
     within: bool,
+    /// Figures of all events are wanted.
+    all_figures: bool,
 }
 
 /// What stands before the streams.
@@ -123,7 +128,12 @@ impl<R: BufRead> SysStream<R> {
     /// The stream of `core` that begins `at_byte` and ends where the next one begins.
     pub(super) fn new(input: R, heading: &SysHeading, core: u8, at_byte: u64) -> SysStream<R> {
         let end = heading.offsets.get(usize::from(core) + 1).copied();
-        SysStream { input, at_byte, end, both_cores: heading.both_cores, core, within: false }
+        SysStream { input, at_byte, end, both_cores: heading.both_cores, core, within: false, all_figures: false }
+    }
+
+    /// Figures of events that say nothing of heaps are wanted as well.
+    pub(super) fn all_figures(&mut self, wanted: bool) {
+        self.all_figures = wanted;
     }
 
     /// Passes over the zeros that streams synchronize by.
@@ -196,9 +206,7 @@ impl<R: BufRead> SysStream<R> {
     fn text(&mut self) -> Result<String, NoEvent> {
         let mut length = usize::from(self.byte()?);
         if length == 0xff {
-            // Described in one order, met in the other: such texts are not long, so the smaller number is meant.
-            let (one, other) = (self.byte()?, self.byte()?);
-            length = usize::from(u16::from_be_bytes([one, other]).min(u16::from_le_bytes([one, other])));
+            length = long([self.byte()?, self.byte()?]);
         }
         let bytes = self.bytes(length)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -234,37 +242,40 @@ impl<R: BufRead> SysStream<R> {
         Ok(match id {
             1 => SysEvent::Overflow(self.number()?),
             2 => SysEvent::IsrEnter(self.number()?),
-            3 | 18 => SysEvent::IsrExit,
+            3 | 18 => SysEvent::IsrExit { to_scheduler: id == 18 },
             4 => SysEvent::TaskStart(self.number()?),
             5 => SysEvent::TaskStop,
             9 => {
-                let (task, _priority) = (self.number()?, self.number()?);
-                SysEvent::TaskInfo(task, self.text()?)
+                let (task, priority) = (self.number()?, self.number()?);
+                SysEvent::TaskInfo(task, priority, self.text()?)
             }
             10 => SysEvent::TraceStart,
             14 => SysEvent::Description(self.text()?),
             17 => SysEvent::Idle,
             22 => {
-                let (_module, first) = (self.number()?, self.number()?);
-                SysEvent::Module(first, self.text()?)
+                let (module, first) = (self.number()?, self.number()?);
+                SysEvent::Module(module, first, self.text()?)
             }
             23 => {
                 // A sample of data: its number and its value.
-                self.numbers(2)?;
-                SysEvent::Other
+                self.numbers(id, 2)?
             }
-            6 | 8 | 12 | 15 | 16 | 19 => self.numbers(1)?,
-            7 | 13 => self.numbers(2)?,
-            21 => self.numbers(4)?,
-            _ => SysEvent::Other,
+            6 | 8 | 12 | 15 | 16 | 19 => self.numbers(id, 1)?,
+            7 | 13 => self.numbers(id, 2)?,
+            21 => self.numbers(id, 4)?,
+            _ => SysEvent::Other(id, Vec::new()),
         })
     }
 
-    fn numbers(&mut self, count: usize) -> Result<SysEvent, NoEvent> {
+    fn numbers(&mut self, id: u32, count: usize) -> Result<SysEvent, NoEvent> {
+        let mut numbers = Vec::new();
         for _ in 0..count {
-            self.number()?;
+            let number = self.number()?;
+            if self.all_figures {
+                numbers.push(number);
+            }
         }
-        Ok(SysEvent::Other)
+        Ok(SysEvent::Other(id, numbers))
     }
 
     fn with_length(&mut self, id: u32) -> Result<SysEvent, NoEvent> {
@@ -279,11 +290,30 @@ impl<R: BufRead> SysStream<R> {
                 Some(hertz) if *hertz != 0 => SysEvent::Init(*hertz),
                 _ => return self.broken("the clock of the stream has no frequency"),
             },
-            26 => SysEvent::Message,
+            26 => {
+                let (text, rest) = text_of(&payload);
+                SysEvent::Message(text, numbers_of(rest).first().copied().unwrap_or(0))
+            }
             FIRST_OF_MODULES.. => SysEvent::OfModule(id, payload),
-            _ => SysEvent::Other,
+            _ => SysEvent::Other(id, if self.all_figures { numbers_of(&payload) } else { Vec::new() }),
         })
     }
+}
+
+/// The length of a longer text. Described in one order, met in the other: such texts are not long, so the smaller number is meant.
+fn long(bytes: [u8; 2]) -> usize {
+    usize::from(u16::from_be_bytes(bytes).min(u16::from_le_bytes(bytes)))
+}
+
+/// The text that a payload begins with, as far as it is there, and what is behind it.
+fn text_of(payload: &[u8]) -> (String, &[u8]) {
+    let (length, rest) = match payload {
+        [0xff, one, other, rest @ ..] => (long([*one, *other]), rest),
+        [length, rest @ ..] => (usize::from(*length), rest),
+        [] => (0, payload),
+    };
+    let (text, rest) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    (String::from_utf8_lossy(text).into_owned(), rest)
 }
 
 /// All numbers of a payload; what is cut off at its end is none.

@@ -38,6 +38,9 @@ pub(crate) struct ConvertArgs {
     /// Print what ESP-IDF's own script prints of a trace to a host, and keep nothing
     #[arg(long, conflicts_with_all = ["output", "from"])]
     pub(crate) host_report: bool,
+    /// With --host-report: all events as JSON, with the fields of that script's -j
+    #[arg(long, requires = "host_report", conflicts_with = "exe")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) width: WidthArgs,
     #[command(flatten)]

@@ -6,10 +6,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use heapledger_logs::events::EventLine;
+use heapledger_logs::live::LiveLine;
 use heapledger_report::{clean, counted};
 
 use super::saving::{Renewed, name_for};
+use crate::commands::opening::FromLog;
 use crate::commands::unless_pipe_closed;
 use crate::say;
 use crate::text::parse_span;
@@ -24,7 +25,7 @@ use source::{Came, open};
 SOURCE is a file, a serial device, - for standard input, tcp://HOST:PORT, which
 is connected to, or udp://HOST:PORT, where packets are waited for. The device
 has the crate heapledger-wire inside; its frames may also stand as lines of text
-between others. A serial device is to be set up before, with stty.
+between others. ESP-IDF's heap tracing to a host (SystemView) is received too. A serial device is to be set up before, with stty.
 
 The ledger can be read meanwhile by all commands. Ctrl-C ends it, and so does
 the end of SOURCE. Each start of a device gives a ledger of its own.
@@ -43,6 +44,9 @@ pub(crate) struct ReceiveArgs {
     /// Renew the ledger at this interval while events come: 500ms, 10s
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "1s")]
     pub(crate) every: Duration,
+    /// Take what comes for that kind, events or systemview; else that is seen by how it begins
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<FromLog>,
     /// Ask the device for all live blocks, so that a ledger that is begun late becomes whole (serial devices, tcp)
     #[arg(long)]
     pub(crate) ask: bool,
@@ -65,7 +69,7 @@ fn receive(args: &ReceiveArgs) -> Result<()> {
     let name = Path::new(&args.source).file_name().map_or_else(|| args.source.clone(), OsString::from);
     let mut files = Renewed::new(args.output.clone().unwrap_or_else(|| name_for(&name)))?;
     say(&format!("receiving from {shown}; Ctrl-C ends it, and {} can be read meanwhile", files.first().display()));
-    let mut line = EventLine::default();
+    let mut line = LiveLine::new(args.from.map(FromLog::kind));
     let (mut next, mut is_new) = (Instant::now() + args.every, false);
     let failure = loop {
         match pieces.recv_timeout(next.saturating_duration_since(Instant::now())) {
@@ -80,18 +84,21 @@ fn receive(args: &ReceiveArgs) -> Result<()> {
         let now = Instant::now();
         if now >= next {
             if std::mem::take(&mut is_new) {
-                files.write(line.books().ledgers()?)?;
+                files.write(line.ledgers()?)?;
             }
             next = now + args.every.max(now.elapsed() * WRITING_SHARE);
         }
     };
     line.end()?;
-    if !line.books().is_any() {
-        bail!("nothing that came from {shown} was a frame of a device with heapledger-wire");
+    if !line.is_any() {
+        bail!(
+            "nothing that came from {shown} was a frame of a device with heapledger-wire, or a heap event of SystemView"
+        );
     }
-    for (path, name, finished) in files.write(line.books().ledgers()?)? {
-        let blocks = counted(finished.records, "live block", "live blocks");
-        println!("{}: {}; {blocks}", clean(&path.to_string_lossy()), clean(&name));
+    for one in files.write(line.ledgers()?)? {
+        let blocks = counted(one.finished.records, "live block", "live blocks");
+        println!("{}: {}; {blocks}", clean(&one.path.to_string_lossy()), clean(&one.name));
+        one.missing.iter().for_each(|sentence| say(&clean(sentence)));
     }
     match failure {
         Some(error) => bail!("{shown} cannot be read any further: {error}"),

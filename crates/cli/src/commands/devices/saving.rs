@@ -39,6 +39,16 @@ pub(crate) fn say_missing(ledger: &Ledger) {
     }
 }
 
+/// A ledger that was written.
+pub(crate) struct WrittenLedger {
+    pub(crate) path: PathBuf,
+    /// What it is of.
+    pub(crate) name: String,
+    pub(crate) finished: Finished,
+    /// What is missing in it, in sentences.
+    pub(crate) missing: Vec<String>,
+}
+
 /// Files of ours that are written again and again, each whole at any time.
 pub(crate) struct Renewed {
     wanted: PathBuf,
@@ -65,8 +75,8 @@ impl Renewed {
         self.paths.extend(free);
     }
 
-    /// Writes all of them; where each is, what it is of, and what is in it.
-    pub(crate) fn write(&mut self, made: Vec<LogLedger>) -> Result<Vec<(PathBuf, String, Finished)>> {
+    /// Writes all of them.
+    pub(crate) fn write(&mut self, made: Vec<LogLedger>) -> Result<Vec<WrittenLedger>> {
         let mut written = Vec::new();
         for (index, one) in made.into_iter().enumerate() {
             if self.paths.len() <= index {
@@ -76,7 +86,9 @@ impl Renewed {
             let name = one.name.clone();
             let ledger = Ledger::of_file(one.into_file()?, path)?;
             let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
-            written.push((path.clone(), name, finish(&ledger, path, &version, &mut |_, _| {})?));
+            let missing = ledger.process().all_of(key::MISSING_PREFIX).collect();
+            let finished = finish(&ledger, path, &version, &mut |_, _| {})?;
+            written.push(WrittenLedger { path: path.clone(), name, finished, missing });
         }
         Ok(written)
     }

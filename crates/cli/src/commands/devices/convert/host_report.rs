@@ -7,13 +7,14 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use heapledger_analysis::NamedFrame;
 use heapledger_logs::draft::{DraftShape, LedgerDraft};
-use heapledger_logs::sysview::HostTrace;
+use heapledger_logs::sysview::{HostForm, HostTrace};
 use heapledger_report::clean;
 use heapledger_source::Ledger;
 
 use super::ConvertArgs;
 use crate::commands::SourceText;
 use crate::commands::opening::files_of_cores;
+use crate::say;
 
 /// Writes it to standard output.
 pub(super) fn write(args: &ConvertArgs) -> Result<()> {
@@ -23,15 +24,26 @@ pub(super) fn write(args: &ConvertArgs) -> Result<()> {
         Some(files) => files,
         None => vec![BufReader::new(File::open(path).with_context(failed)?)],
     };
-    let trace = HostTrace::read(files).with_context(failed)?;
+    let form = if args.json { HostForm::Json } else { HostForm::Text };
+    let trace = HostTrace::read(files, form).with_context(failed)?;
     if !trace.is_any() {
         bail!("{} is no stream of SystemView with heap events", path.display());
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
-    if args.naming.exe.is_empty() {
-        trace.report(&mut |_| Vec::new(), &mut out)?;
-        return Ok(out.flush()?);
-    }
+    let missing = if args.json {
+        trace.json(&mut out)?
+    } else if args.naming.exe.is_empty() {
+        trace.report(&mut |_| Vec::new(), &mut out)?
+    } else {
+        named(args, path, trace, &mut out)?
+    };
+    out.flush()?;
+    missing.iter().for_each(|sentence| say(&clean(sentence)));
+    Ok(())
+}
+
+/// The report with the places of frames.
+fn named(args: &ConvertArgs, path: &Path, trace: HostTrace, out: &mut dyn Write) -> Result<Vec<String>> {
     // Names are those of a ledger: one that has these stacks and nothing else.
     let mut draft = LedgerDraft::new(DraftShape::default());
     let sites: Vec<_> = trace.stacks().iter().map(|stack| (stack.clone(), draft.stack(stack))).collect();
@@ -46,8 +58,7 @@ pub(super) fn write(args: &ConvertArgs) -> Result<()> {
             levels.levels().map(|level| level.first().map(place).unwrap_or_default()).collect::<Vec<_>>(),
         );
     }
-    trace.report(&mut |stack| named.get(stack).cloned().unwrap_or_default(), &mut out)?;
-    Ok(out.flush()?)
+    Ok(trace.report(&mut |stack| named.get(stack).cloned().unwrap_or_default(), out)?)
 }
 
 /// `file:line`, as addr2line has it.
