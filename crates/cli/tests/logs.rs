@@ -74,6 +74,33 @@ fn encode_is_its_inverse_and_what_the_format_cannot_hold_is_an_extension() {
 }
 
 #[test]
+fn live_blocks_of_a_ledger_are_printed_as_lines_oldest_first() {
+    let scratch = Scratch::new("logs-lines");
+    let lines = format!("{SAMPLE}\n~m#CF0AQAAKAAg=\n{SAMPLE}\n~m#AHZAAAU=\n");
+    fs::write(scratch.cwd().join("a.log"), &lines).expect("written");
+    let run = |words: &[&str]| output(heapledger().args(words).current_dir(scratch.cwd()));
+    assert!(run(&["convert", "a.log", "-o", "a.hl"]).status.success());
+    for ledger in ["a.log", "a.hl"] {
+        let printed = run(&["encode", "--ledger", ledger]);
+        assert_eq!((out(&printed), err(&printed)), (lines.as_str(), ""), "{ledger}");
+        assert!(printed.status.success());
+        let plain = run(&["encode", "--ledger", ledger, "--plain"]);
+        let words =
+            ["", "~b#size: 1, 0x401000 ", "", "~b#size: 100, "].map(|line| if line.is_empty() { WORDS } else { line });
+        assert_eq!(out(&plain), words.join("\n") + "\n");
+    }
+    for (words, said) in [
+        (&["encode", "--ledger", "a.hl", "--module", "app"][..], "the ledger knows no modules"),
+        (&["encode", "--plain", SAMPLE], "--plain"),
+        (&["encode", "--plain"], "--ledger"),
+        (&["encode", "--ledger", "nothing-there"], "nothing-there"),
+    ] {
+        let refused = run(words);
+        assert!(!refused.status.success() && err(&refused).contains(said), "{words:?}: {refused:?}");
+    }
+}
+
+#[test]
 fn decode_writes_json_and_names_frames() {
     let scratch = Scratch::new("logs-names");
     let source =

@@ -11,8 +11,11 @@ use heapledger_logs::lws::{LoggedTrace, words_of_line};
 use heapledger_lws::{BLOB_BYTES_MAX, EncodeError, Width, encode as encode_narrow, encode_any, line};
 
 use super::decode::WidthArgs;
+use crate::commands::opening::FromLog;
 use crate::commands::unless_pipe_closed;
 use crate::{FAILURE, say};
+
+mod live;
 
 /// Arguments of `encode`.
 #[derive(Debug, clap::Args)]
@@ -20,14 +23,29 @@ use crate::{FAILURE, say};
 Lines ~b#size: …, with or without their first three characters, become lines
 ~m#…; in a log all other lines are left out. What libwebsockets' format cannot
 hold (64-bit addresses, more than 31 frames) is written in an extension that its
-own tool refuses.
+own tool refuses. --ledger prints the blocks that live in a ledger, oldest first;
+with --module their frames are as they stand in the file of that module, which
+libwebsockets' tools can name where the program lies elsewhere each time.
 
 Examples:
-  heapledger encode '~b#size: 7520, 0x406651 0x406852 0x406c1b 0x406294'")]
+  heapledger encode '~b#size: 7520, 0x406651 0x406852 0x406c1b 0x406294'
+  heapledger encode --ledger 4711 --module app > app.log")]
 pub(crate) struct EncodeArgs {
     /// Backtraces in words [default: standard input]
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<OsString>,
+    /// Print the blocks that live in a ledger, oldest first: a file, a process, a log
+    #[arg(long, value_name = "FILE|PID", conflicts_with = "texts")]
+    pub(crate) ledger: Option<OsString>,
+    /// With --ledger: lines ~b# in words
+    #[arg(long, requires = "ledger", conflicts_with = "texts")]
+    pub(crate) plain: bool,
+    /// With --ledger: only frames of the module with that name, by their addresses in its file
+    #[arg(long, value_name = "NAME", requires = "ledger", conflicts_with = "texts")]
+    pub(crate) module: Option<String>,
+    /// With --ledger: take the file for a log of that kind; else that is seen by what is in it
+    #[arg(long, value_enum, value_name = "KIND", requires = "ledger", conflicts_with = "texts")]
+    pub(crate) from: Option<FromLog>,
     #[command(flatten)]
     pub(crate) width: WidthArgs,
 }
@@ -35,7 +53,11 @@ pub(crate) struct EncodeArgs {
 /// Prints them.
 pub(crate) fn run(args: &EncodeArgs) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
-    unless_pipe_closed(encode(args).map(|whole| {
+    let encoded = match &args.ledger {
+        Some(target) => live::write(args, target),
+        None => encode(args),
+    };
+    unless_pipe_closed(encoded.map(|whole| {
         if !whole {
             code = ExitCode::from(FAILURE);
         }
