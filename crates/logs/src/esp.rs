@@ -12,12 +12,14 @@ use crate::log::{LogKind, LogLedger};
 use crate::made::MadeLedgers;
 use crate::trace_ledger::too_long;
 
+mod about;
 mod dump;
 mod faults;
 mod stats;
 mod trace;
 mod words;
 
+use about::{About, about};
 use dump::TraceDump;
 use faults::{Fault, fault};
 use stats::HeapStats;
@@ -41,30 +43,6 @@ pub(crate) struct EspLog {
     last: Option<(TraceDump, usize)>,
 }
 
-/// What a log must have in it before a line is looked at more closely.
-const WORDS: [&str; 20] = [
-    "====",
-    " bytes ",
-    " allocations",
-    "freed by",
-    "records: ",
-    "total frees",
-    "NB: ",
-    "rst:0x",
-    "SHA256",
-    "HEAP",
-    "heap",
-    "alloc",
-    "ALIVE",
-    "DELETED",
-    "CURRENT MEMORY",
-    "ALLOC 0x",
-    "Heap summary",
-    "free_block",
-    "Block 0x",
-    "\u{2518}",
-];
-
 impl EspLog {
     /// Takes a line.
     pub(crate) fn line(&mut self, line: &LogLine) -> io::Result<()> {
@@ -72,25 +50,32 @@ impl EspLog {
         if !line.bytes.contains(&b' ') && !line.bytes.starts_with(b"=") {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(&line.bytes);
-        if !WORDS.iter().any(|word| text.contains(word)) {
+        let about = about(&line.bytes);
+        if about == About::NOTHING {
             return Ok(());
         }
+        let text = String::from_utf8_lossy(&line.bytes);
         if line.is_cut {
             self.cut = (self.cut.0 + 1, if self.cut.0 == 0 { line.number } else { self.cut.1 });
         }
-        if let Some((_, sha256)) = text.split_once("ELF file SHA256:") {
+        if about.has(About::BOOT)
+            && let Some((_, sha256)) = text.split_once("ELF file SHA256:")
+        {
             let digits: String = sha256.trim().chars().take_while(char::is_ascii_hexdigit).collect();
             self.sha256 = Some(digits.to_ascii_lowercase()).filter(|digits| !digits.is_empty());
         }
-        if text.contains("rst:0x") {
+        if about.has(About::BOOT) && text.contains("rst:0x") {
             self.dump_is_over()?;
             self.stats_are_over()?;
         }
-        if let Some(over) = HeapStats::take(&mut self.stats, line.number, &text)? {
+        if about.has(About::STATS)
+            && let Some(over) = HeapStats::take(&mut self.stats, line.number, &text)?
+        {
             self.stats_ledger(over)?;
         }
-        if let Some(fault) = fault(&text) {
+        if about.has(About::FAULTS)
+            && let Some(fault) = fault(&text)
+        {
             if self.faults.len() < FAULTS_MAX {
                 self.faults.push((line.number, fault));
             } else {
@@ -98,6 +83,9 @@ impl EspLog {
             }
         }
         let mut result = Ok(());
+        if !about.has(About::DUMP) {
+            return result;
+        }
         parts(&text, &mut |part| {
             if result.is_ok() {
                 result = self.part(line.number, part);
