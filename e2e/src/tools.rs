@@ -68,6 +68,15 @@ pub fn calls() -> &'static Path {
     })
 }
 
+/// Metadata before blocks, for C.
+pub fn metadata_library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        cargo("heapledger-metadata-c", &[], &target());
+        target().join("release/libheapledger_metadata_c.a")
+    })
+}
+
 /// The preload library that compares each stack with what libgcc's unwinder says.
 pub fn oracle() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -209,6 +209,7 @@ for target in $targets; do
     compile guard heapledger_guard
     compile lws heapledger_lws
     compile metadata heapledger_metadata --extern heapledger_lws
+    compile metadata-c heapledger_metadata_c --extern heapledger_metadata --crate-type staticlib
     compile wire heapledger_wire --extern heapledger_lws
     compile recorder heapledger_recorder --extern heapledger_format
     # Without `std` the crate for programs records in a region of memory; what records on Linux is empty.

@@ -116,6 +116,24 @@ impl Owner {
         }
     }
 
+    /// The list that a block is in.
+    ///
+    /// # Safety
+    /// `user` is from [`Owner::adjust`], and was not trimmed.
+    pub unsafe fn of(user: *const u8) -> *const Owner {
+        // SAFETY: the caller says that a node lies there.
+        unsafe { (*user.sub(NODE_BYTES).cast::<Node>()).owner }
+    }
+
+    /// The backtrace of a block, its length at the end included.
+    ///
+    /// # Safety
+    /// As for [`Owner::of`]; the block stays live while the backtrace is looked at.
+    pub unsafe fn blob<'b>(user: *const u8) -> &'b [u8] {
+        // SAFETY: the caller says that a node lies there.
+        unsafe { blob_before(user.sub(NODE_BYTES).cast::<Node>()).0 }
+    }
+
     /// Calls `each` with every live block and its backtrace, oldest first, until that says false.
     pub fn walk(&self, each: &mut dyn FnMut(*const u8, &[u8]) -> bool) {
         let mut node = self.oldest.get();

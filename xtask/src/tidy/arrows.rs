@@ -13,6 +13,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("guard", &[]),
     ("lws", &[]),
     ("metadata", &["lws"]),
+    ("metadata-c", &["metadata"]),
     ("wire", &["lws"]),
     ("process", &["format", "guard", "linux", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
