@@ -220,6 +220,41 @@ fn a_list_of_all_live_blocks_makes_a_ledger_whole_that_was_joined_late() {
 }
 
 #[test]
+fn blocks_come_and_go_while_all_are_told_and_a_list_with_gaps_takes_nothing_away() {
+    let listed = |drop: Option<usize>| {
+        let mut device = sample(0, 7);
+        device.mark(Mark::LiveBegins, 3000);
+        for block in (0..20).filter(|block| block % 3 != 0) {
+            device.live(&event(0x2000_0000 + block * 64, 10 + block, block as usize % 3, 1 + block % 2, 100 * block));
+            if block == 10 {
+                // One that was told already, one that is still to be told, and one that comes.
+                device.free(&event(0x2000_0000 + 64, 0, 0, 1, 3001));
+                device.free(&event(0x2000_0000 + 19 * 64, 0, 0, 1, 3002));
+                device.alloc(&event(0x2000_9000, 77, 0, 1, 3003));
+                device.flush();
+            }
+        }
+        // The device looks at what lives when it comes there.
+        device.free(&event(0x2000_0000 + 19 * 64, 0, 0, 1, 3004));
+        device.mark(Mark::LiveEnds, 3005);
+        let mut frames = device.line().0.clone();
+        let count = frames.len();
+        if let Some(from_end) = drop {
+            frames.remove(count - from_end);
+        }
+        read(&packed(&frames)).pop().expect("a ledger")
+    };
+    let whole = listed(None);
+    let blocks: Vec<u64> = live(&whole).keys().map(|address| (address - 0x2000_0000) / 64).collect();
+    assert_eq!(blocks, [2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17, 0x9000 / 64]);
+    assert_eq!(missing(&whole), [""; 0]);
+    let part = listed(Some(2));
+    assert!(live(&part).len() >= blocks.len() - 1, "{:?}", live(&part).keys());
+    let said = missing(&part);
+    assert!(said.iter().any(|text| text.starts_with("1 lists of all live blocks came in part")), "{said:?}");
+}
+
+#[test]
 fn what_the_device_dropped_travels_with_the_next_frame() {
     struct Slow(Kept, bool);
     impl Line for Slow {

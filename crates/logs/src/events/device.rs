@@ -26,6 +26,10 @@ pub(super) struct DeviceBooks {
     live: BTreeMap<u32, Entry>,
     /// The blocks of a list that is being told.
     listing: Option<BTreeMap<u32, Entry>>,
+    /// Frames and events that were missing when it began.
+    missing_before: u64,
+    /// Lists of which parts are missing.
+    part_lists: u64,
     listed: bool,
     task: u32,
     /// The time of the last event, where wrapping is undone.
@@ -64,6 +68,8 @@ impl DeviceBooks {
             names: HashMap::new(),
             live: BTreeMap::new(),
             listing: None,
+            missing_before: 0,
+            part_lists: 0,
             listed: false,
             task: 0,
             time: 0,
@@ -215,7 +221,9 @@ impl DeviceBooks {
     fn free(&mut self, kind: u8, address: u32, site: Site, time: u32) -> io::Result<()> {
         self.events += 1;
         let (thread, time) = (self.row(), Some(self.ticks(time)));
-        match self.live.remove(&address) {
+        // While a list is told, its blocks come and go as well.
+        let listed = self.listing.as_mut().and_then(|listing| listing.remove(&address));
+        match self.live.remove(&address).or(listed) {
             Some(block) => self.end(block, Kind::ended_by(kind), site, (thread, time)),
             None => {
                 self.draft.count(TallyCounter::UnknownFrees, 1);
@@ -239,9 +247,17 @@ impl DeviceBooks {
 
     fn mark(&mut self, mark: Mark) -> io::Result<()> {
         match mark {
-            Mark::LiveBegins => self.listing = Some(BTreeMap::new()),
+            Mark::LiveBegins => {
+                self.listing = Some(BTreeMap::new());
+                self.missing_before = self.gaps + self.lost;
+            }
             Mark::LiveEnds => {
-                let Some(listing) = self.listing.take() else { return Ok(()) };
+                let Some(mut listing) = self.listing.take() else { return Ok(()) };
+                if self.gaps + self.lost != self.missing_before {
+                    // What is not in it may be in a frame that never came.
+                    self.part_lists += 1;
+                    listing.append(&mut self.live);
+                }
                 let before = std::mem::take(&mut self.live);
                 for (address, block) in before {
                     if listing.get(&address).is_none_or(|known| known.number != block.number) {
@@ -251,7 +267,7 @@ impl DeviceBooks {
                 }
                 self.live = listing;
                 self.live_bytes = self.live.values().map(|block| block.size.unwrap_or(0)).sum();
-                self.listed = true;
+                self.listed |= self.gaps + self.lost == self.missing_before;
             }
             Mark::Failed(_) => self.failed += 1,
             Mark::Starts | Mark::Stops | Mark::Pauses | Mark::Resumes => {}
@@ -279,6 +295,7 @@ impl DeviceBooks {
         missing(self.lost, "events were dropped on the device: the line was too slow.");
         missing(self.gaps, "frames (or more, by 256 at a time) never came, with all their events.");
         missing(bad_frames, "frames came damaged and were not read.");
+        missing(self.part_lists, "lists of all live blocks came in part: blocks may be missing.");
         missing(self.unknown_stacks, "events have stacks that were told in frames which never came.");
         missing(self.cut, "frames have messages of a later version, which were not read.");
         if let Some(version) = self.newer {
