@@ -216,7 +216,8 @@ for target in $targets; do
     compile linux heapledger_linux
     compile process heapledger_process --extern heapledger_format
     compile watch heapledger_watch --extern heapledger_format
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch \
+        --extern heapledger_lws --extern heapledger_wire
     echo "the crates for firmware compile for $target"
 
     [ -x "$linker" ] || continue
@@ -236,6 +237,8 @@ for target in $targets; do
         link firmware firmware -Clink-arg=--build-id=sha1
         # Another one, which sends its events by a serial line.
         link wire wire_firmware --extern heapledger_wire
+        # And one whose ledger is sent as it is entered.
+        link sends sends --extern heapledger_wire
         ;;
     esac
     link commands commands --check-cfg 'cfg(scan)'
@@ -264,7 +267,10 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
     mkdir -p "$out"
     compile format heapledger_format
     compile recorder heapledger_recorder --extern heapledger_format
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder
+    compile lws heapledger_lws
+    compile wire heapledger_wire --extern heapledger_lws
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_lws \
+        --extern heapledger_wire
     library
     echo "what is for chips compiles for $target"
     # A Cortex-M3 runs what is made for it.

@@ -70,6 +70,7 @@ pub mod cortex_m;
 mod entry;
 #[cfg(target_arch = "riscv32")]
 pub mod riscv;
+mod sending;
 mod walk;
 
 pub use allocator::ChipAllocator;
@@ -79,9 +80,10 @@ pub use build_id::build_id_in_note;
 pub use build_id::linked_build_id;
 pub use heapledger_format::Kind;
 pub use heapledger_recorder::chip::{
-    Caller, Clock, Config, HeapDescription, InRealloc, NewBlock, Room, Running, Shape, Word,
+    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, Room, Running, Shape, Word,
 };
 pub use heapledger_recorder::policy::Reallocated;
+pub use sending::Sending;
 pub use walk::{Frame, FrameList, Stacks, main_stack_end};
 
 use core::cell::{Cell, UnsafeCell};
@@ -187,6 +189,62 @@ pub unsafe trait Board: Sized + 'static {
     #[inline(always)]
     fn sites_full() {
         breaks::sites_full();
+    }
+
+    /// Is told what was just entered, to pass it on: over a line, say ([`Sending`]). It runs alone.
+    #[inline(always)]
+    fn entered(_what: &Entered<'_, Self>) {}
+}
+
+/// What was just entered into the ledger of a board, or found no room in it. Whoever has this is alone, as [`Board::alone`] says.
+pub enum Entered<'c, B> {
+    /// A block.
+    Block {
+        /// The function that returned it.
+        kind: Kind,
+        /// What it returned.
+        address: Address,
+        /// Bytes asked for.
+        size: Address,
+        /// Who called.
+        caller: &'c Caller<'c, Address>,
+        /// When, in ticks of the ledger; 0 where time is not recorded.
+        time: Address,
+        /// Nobody else makes one of these.
+        alone: AloneOn<B>,
+    },
+    /// The end of a block, also of one that is not in the ledger.
+    End {
+        /// The function that was called.
+        by: Kind,
+        /// Where the block lay.
+        address: Address,
+        /// Who called. Without a history nobody asks for the stack.
+        caller: &'c Caller<'c, Address>,
+        /// When.
+        time: Address,
+        /// Nobody else makes one of these.
+        alone: AloneOn<B>,
+    },
+    /// A call returned no block.
+    Failed {
+        /// When.
+        time: Address,
+        /// Nobody else makes one of these.
+        alone: AloneOn<B>,
+    },
+}
+
+/// Shows that its owner is alone, as a board's [`Board::alone`] says. It goes to nobody else.
+pub struct AloneOn<B> {
+    board: PhantomData<fn() -> B>,
+    here: PhantomData<*const ()>,
+}
+
+impl<B> AloneOn<B> {
+    /// For whoever is.
+    const fn new() -> Self {
+        AloneOn { board: PhantomData, here: PhantomData }
     }
 }
 

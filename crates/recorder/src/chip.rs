@@ -45,6 +45,7 @@
 mod config;
 mod header;
 mod index;
+mod live;
 mod memory;
 mod plan;
 mod realloc;
@@ -60,6 +61,7 @@ mod tests;
 
 pub use config::{ChipError, Clock, Config, HeapDescription};
 pub use header::{BusyMark, busy_mark, first_word, header_unit_count, header_units, missed_frees_word, missed_word};
+pub use live::LiveBlock;
 pub use memory::Memory;
 pub use room::Room;
 pub use shape::Shape;
@@ -128,6 +130,18 @@ pub struct InRealloc<W = u32> {
     address: W,
     number: W,
     time: W,
+}
+
+impl<W: Copy> InRealloc<W> {
+    /// Where the block lies.
+    pub fn address(&self) -> W {
+        self.address
+    }
+
+    /// When the `realloc` began.
+    pub fn time(&self) -> W {
+        self.time
+    }
 }
 
 /// A ledger in a region of memory: in words that it owns (an array, a `Vec`) or borrows (`&mut [u32]`). It is those words and

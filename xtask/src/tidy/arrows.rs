@@ -22,7 +22,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("watch", &["format", "linux", "process", "recorder", "unwind"]),
     // (It uses the crate that is called as the whole is.)
     ("firmware", &[]),
-    ("heapledger", &["format", "guard", "linux", "process", "recorder", "unwind", "watch"]),
+    ("heapledger", &["format", "guard", "linux", "lws", "process", "recorder", "unwind", "watch", "wire"]),
     // Outside of them.
     ("source", &["format"]),
     ("logs", &["format", "lws", "wire"]),

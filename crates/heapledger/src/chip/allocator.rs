@@ -74,7 +74,11 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
         let detached = Books::<B>::of().realloc_begins(block as usize as Address);
         // SAFETY: the program's own call.
         let new = unsafe { self.allocator.realloc(block, layout, new_size) };
-        entry::reallocate::<B>(&Moved { detached, new: new as usize as Address }, new_size, Kind::RUST_REALLOC);
+        entry::reallocate::<B>(
+            &Moved { detached, old: block as usize as Address, new: new as usize as Address },
+            new_size,
+            Kind::RUST_REALLOC,
+        );
         new
     }
 }

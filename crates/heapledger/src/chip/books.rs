@@ -4,7 +4,8 @@
 //! A room with `unsafe`: it lends the region to one at a time.
 
 use super::{
-    Address, Caller, ChipBoot, Frame, FrameList, FrameRoom, InRealloc, Kind, NewBlock, On, Placed, Running, Word,
+    Address, AloneOn, Caller, ChipBoot, Entered, Frame, FrameList, FrameRoom, InRealloc, Kind, LiveBlock, NewBlock, On,
+    Placed, Running, Word,
 };
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
@@ -81,6 +82,8 @@ enum Missed {
 /// What a `realloc` came to.
 pub(super) struct Moved {
     pub(super) detached: Option<InRealloc<Address>>,
+    /// The block that there was; 0 if there was none.
+    pub(super) old: Address,
     /// The new block; 0 if there is none.
     pub(super) new: Address,
 }
@@ -243,7 +246,12 @@ impl<B: Placed> Books<B> {
     /// Enters a block, called from the frame `from`. Returns whether it is in the ledger now.
     #[inline(always)]
     pub fn allocated(self, block: &NewBlock<Address>, from: Frame) -> bool {
-        self.note(Missed::Block, from, |ledger, caller| ledger.allocated(block, caller)).unwrap_or(false)
+        let entered = self.note(Missed::Block, from, |ledger, caller| {
+            let is_entered = ledger.allocated(block, caller);
+            Self::begun(block, caller, ledger.figure(GlobalCounter::LastTime));
+            is_entered
+        });
+        entered.unwrap_or(false)
     }
 
     #[inline(always)]
@@ -254,7 +262,12 @@ impl<B: Placed> Books<B> {
     /// Takes a block out; to be called before it is really freed. Returns whether it was known.
     #[inline(always)]
     pub fn freed(self, address: Address, by: Kind, from: Frame) -> bool {
-        self.note(Missed::Free, from, |ledger, caller| ledger.freed(address, by, caller)).unwrap_or(false)
+        let known = self.note(Missed::Free, from, |ledger, caller| {
+            let is_known = ledger.freed(address, by, caller);
+            Self::over((address, by), caller, ledger.figure(GlobalCounter::LastTime));
+            is_known
+        });
+        known.unwrap_or(false)
     }
 
     /// Before a `realloc`: nobody who gets the address next can be confused with the block.
@@ -271,14 +284,75 @@ impl<B: Placed> Books<B> {
         outcome: Reallocated<NewBlock<Address>>,
         from: Frame,
     ) -> bool {
-        self.note(Missed::Block, from, |ledger, caller| ledger.realloc_ends(detached, by, outcome, caller))
-            .unwrap_or(false)
+        let old = detached.as_ref().map_or(0, InRealloc::address);
+        self.realloc_ended(detached, old, by, outcome, from)
+    }
+
+    /// The same, where the block that there was is known, whether or not it is in the ledger.
+    #[inline(always)]
+    pub(super) fn realloc_ended(
+        self,
+        detached: Option<InRealloc<Address>>,
+        old: Address,
+        by: Kind,
+        outcome: Reallocated<NewBlock<Address>>,
+        from: Frame,
+    ) -> bool {
+        let entered = self.note(Missed::Block, from, |ledger, caller| {
+            let is_entered = ledger.realloc_ends(detached, by, outcome, caller);
+            // The ledger has both at the time at which it began.
+            let time = detached.as_ref().map_or_else(|| ledger.figure(GlobalCounter::LastTime), InRealloc::time);
+            if old != 0 && !matches!(outcome, Reallocated::Failed) {
+                Self::over((old, by), caller, time);
+            }
+            match outcome {
+                Reallocated::Gave(block) => Self::begun(&block, caller, time),
+                Reallocated::Freed => {}
+                Reallocated::Failed => Self::failed(ledger),
+            }
+            is_entered
+        });
+        entered.unwrap_or(false)
+    }
+
+    /// Tells the board of a block.
+    #[inline(always)]
+    fn begun(block: &NewBlock<Address>, caller: &Caller<'_, Address>, time: Address) {
+        let (kind, address, size, alone) = (block.kind, block.address, block.size, AloneOn::new());
+        B::entered(&Entered::Block { kind, address, size, caller, time, alone });
+    }
+
+    /// Tells the board of the end of one.
+    #[inline(always)]
+    fn over((address, by): (Address, Kind), caller: &Caller<'_, Address>, time: Address) {
+        let alone = AloneOn::new();
+        B::entered(&Entered::End { by, address, caller, time, alone });
+    }
+
+    /// Tells the board of a call that gave none.
+    #[inline(always)]
+    fn failed(ledger: &Lent<B>) {
+        B::entered(&Entered::Failed { time: ledger.figure(GlobalCounter::LastTime), alone: AloneOn::new() });
+    }
+
+    /// The oldest live block whose number is larger than `after`, of all blocks if there is none: see [`LiveBlock`]. Return addresses go to
+    /// `frames`, innermost first, as many as there is room for. `None` if there is no other one, or if somebody has the ledger.
+    pub fn live_after(self, after: Option<Address>, frames: &mut [Address]) -> Option<LiveBlock<Address>> {
+        self.lend(|ledger| ledger.live_after(after, frames)).flatten()
+    }
+
+    /// The time of the last event, in ticks of the ledger; 0 where time is not recorded.
+    pub fn time(self) -> Address {
+        self.lend(|ledger| ledger.figure(GlobalCounter::LastTime)).unwrap_or(0)
     }
 
     /// An allocation function returned no block.
     #[cold]
     pub fn call_failed(self) {
-        self.lend(|ledger| ledger.call_failed());
+        self.lend(|ledger| {
+            ledger.call_failed();
+            Self::failed(ledger);
+        });
     }
 
     /// Gives a task its row, with a name; a task that was never introduced gets a nameless one on its first call. False if the

@@ -37,6 +37,8 @@ mod functions {
     break_here!(heapledger_history_full, "2");
     break_here!(heapledger_records_full, "3");
     break_here!(heapledger_sites_full, "4");
+    break_here!(heapledger_window_starts, "5");
+    break_here!(heapledger_window_stops, "6");
 
     #[inline(always)]
     pub(crate) fn update_done() {
@@ -57,6 +59,16 @@ mod functions {
     pub(crate) fn sites_full() {
         heapledger_sites_full();
     }
+
+    #[cold]
+    pub(crate) fn window_starts() {
+        heapledger_window_starts();
+    }
+
+    #[cold]
+    pub(crate) fn window_stops() {
+        heapledger_window_stops();
+    }
 }
 
 /// Where there is an operating system, the names are not ours to give.
@@ -66,6 +78,8 @@ mod functions {
     pub(crate) fn history_full() {}
     pub(crate) fn records_full() {}
     pub(crate) fn sites_full() {}
+    pub(crate) fn window_starts() {}
+    pub(crate) fn window_stops() {}
 }
 
-pub(super) use functions::{history_full, records_full, sites_full, update_done};
+pub(super) use functions::{history_full, records_full, sites_full, update_done, window_starts, window_stops};

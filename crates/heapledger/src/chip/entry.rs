@@ -84,5 +84,5 @@ extern "C" fn reallocates<B: Placed>(moved: &Moved, size: usize, kind: Kind, fra
     };
     // SAFETY: as above.
     let frame = unsafe { Frame::at(frame) };
-    Books::<B>::of().realloc_ends(moved.detached, kind, outcome, frame);
+    Books::<B>::of().realloc_ended(moved.detached, moved.old, kind, outcome, frame);
 }

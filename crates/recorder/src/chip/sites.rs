@@ -117,7 +117,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// A node's parent and code; both 0: nobody has taken the place.
     #[inline(always)]
-    fn node(&self, node: u32) -> (u32, u32) {
+    pub(super) fn node(&self, node: u32) -> (u32, u32) {
         let nodes = self.words(S::room().sites_at as usize, Self::node_words());
         if S::IS_WIDE {
             let word = nodes.get(node as usize).map_or(0, |word| ordered::<S>(*word).widen());

@@ -46,7 +46,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     /// A word of a row, by its place in bytes.
-    fn task_word(row: ThreadRow, place: usize) -> usize {
+    pub(super) fn task_word(row: ThreadRow, place: usize) -> usize {
         Self::task_at(row).wrapping_add(place).wrapping_shr(S::WORD_BYTES.trailing_zeros())
     }
 

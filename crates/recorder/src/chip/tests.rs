@@ -2,6 +2,7 @@
 //! sequences against a model: `tests/model.rs`.
 
 mod cut;
+mod live;
 mod room;
 
 use super::*;
