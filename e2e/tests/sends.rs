@@ -3,7 +3,8 @@
 //! the host has asked for all that lives.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use heapledger_e2e::chip::{MACHINES, RAM_BYTES};
 use heapledger_e2e::ledger::read;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::{Result, check, process};
 use serde_json::Value;
 
@@ -147,5 +148,69 @@ fn its_ledger_by_wire_by_ring_and_by_gdb_is_one() -> Result {
     };
     let lines = fs::read_to_string(&lines).map_err(text)?;
     check!(lines == printed(&["encode", "--ledger"])? && lines.lines().count() == blocks.len(), "{lines}");
+    Ok(())
+}
+
+/// gdb starts a host's receiving where a window of the firmware starts, and ends it where that stops.
+#[test]
+fn gdb_starts_and_stops_receiving_with_a_window() -> Result {
+    let [chip, _] = &MACHINES;
+    let Some(firmware) = chip.firmware("sends", &["gdb-multiarch"]) else { return Ok(()) };
+    let scratch = Scratch::new();
+    let [window, ram, started] = ["window.hl", "ram.bin", "started"].map(|name| scratch.path(name));
+    let [second, debugger] = [free_port()?, free_port()?];
+    let directory = heapledger().parent().ok_or("the command lies nowhere")?.to_owned();
+    let mut qemu = command("timeout");
+    let words = chip.qemu().join(" ").replace("-serial none", "");
+    qemu.arg("100").args(words.split_whitespace()).args([
+        "-no-reboot",
+        "-S",
+        "-gdb",
+        &format!("tcp:127.0.0.1:{debugger}"),
+    ]);
+    qemu.args(["-serial", "null", "-serial", &format!("tcp:127.0.0.1:{second},server=on,wait=on"), "-serial", "null"]);
+    let qemu = qemu.arg("-kernel").arg(&firmware).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = qemu.spawn().map_err(text)?;
+    // Somebody asks for all that lives, and is gone when the window has started: the line is one host's at a time.
+    let begun = Instant::now();
+    let mut asks = loop {
+        match TcpStream::connect(("127.0.0.1", second)) {
+            Ok(stream) => break stream,
+            Err(_) if begun.elapsed() < Duration::from_secs(60) => thread::sleep(Duration::from_millis(50)),
+            Err(error) => return Err(text(error)),
+        }
+    };
+    let script = scratch.path("window.gdb");
+    let (from, to) = (chip.ram, chip.ram + RAM_BYTES);
+    let receive = root().join("gdb/heapledger-receive.gdb");
+    let commands = format!(
+        "set pagination off\nset confirm off\nset tcp connect-timeout 60\ntarget remote 127.0.0.1:{debugger}\nsource {}\nheapledger-receive tcp://127.0.0.1:{second} {}\ntbreak heapledger_window_starts\ncontinue\nshell touch {here}; while [ -e {here} ]; do sleep 0.05; done; sleep 0.5\nhbreak finished\ncontinue\ndump binary memory {} {from:#x} {to:#x}\ndetach\n",
+        receive.display(),
+        window.display(),
+        ram.display(),
+        here = started.display()
+    );
+    fs::write(&script, commands).map_err(text)?;
+    asks.write_all(b"~h?\n").map_err(text)?;
+    let is_started = started.clone();
+    let asker = thread::spawn(move || {
+        let begun = Instant::now();
+        while !is_started.exists() && begun.elapsed() < Duration::from_secs(100) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        drop(asks);
+        // Whoever waits for that goes on.
+        fs::remove_file(is_started)
+    });
+    let mut gdb = command("timeout");
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    gdb.args(["100", "gdb-multiarch", "-q", "-nx", "-batch", "-x"]).arg(&script).arg(&firmware).env("PATH", path);
+    let saved = process::run(&mut gdb)?;
+    let ended = running.wait().map_err(text)?;
+    asker.join().map_err(|_| "the asker has ended")?.map_err(text)?;
+    let said = format!("{ended:?}: {} {}", saved.out(), saved.err());
+    check!(ram.exists() && window.exists(), "{said}");
+    check!(saved.out().contains("receiving from") && saved.out().contains("live blocks"), "{said}");
+    check!(records("dump", &window, &[])? == records("dump", &ram, &[])?, "{said}");
     Ok(())
 }
