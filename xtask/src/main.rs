@@ -9,6 +9,7 @@ mod again;
 mod bench;
 mod demo;
 mod faults;
+mod logs;
 mod package;
 mod scale;
 mod short;
@@ -34,6 +35,7 @@ cargo xtask again      every test again and again, alone and beside load, to fin
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
+cargo xtask logs       logs larger than any memory, by a pipe into `heapledger stats`: what that takes; takes a number of gigabytes
 cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
 cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recover`: nothing may be lost; takes a number of kills
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
         ["faults", words @ ..] => faults::run(words),
+        ["logs", words @ ..] => logs::run(words),
         ["package"] => package::run(),
         ["scale", words @ ..] => scale::run(words),
         ["short", words @ ..] => short::run(words),
