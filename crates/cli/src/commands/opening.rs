@@ -5,54 +5,21 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use heapledger_logs::log::{LogKind, LogLedger, LogOptions, read_log};
+use heapledger_logs::log::{LogLedger, LogOptions, read_log};
 use heapledger_lws::Width;
 use heapledger_source::{Ledger, WhichLedger};
 
 use super::standard::Usage;
 use crate::say;
 
+mod asked;
 mod images;
 mod log_files;
 
+pub(crate) use asked::{FromLog, OpeningArgs};
 pub(crate) use images::{mention_others, open_no_log};
 pub(crate) use log_files::files_of_cores;
 use log_files::{log_at, log_of_bytes, numbered, of_cores};
-
-/// What a file is, if it is no ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FromLog(LogKind);
-
-impl FromLog {
-    /// What it is.
-    pub(crate) fn kind(self) -> LogKind {
-        self.0
-    }
-}
-
-impl clap::ValueEnum for FromLog {
-    fn value_variants<'a>() -> &'a [FromLog] {
-        const ALL: &[FromLog] =
-            &[FromLog(LogKind::Lws), FromLog(LogKind::Esp), FromLog(LogKind::SystemView), FromLog(LogKind::Events)];
-        ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()))
-    }
-}
-
-/// What is known of a file that it does not say itself.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct OpeningArgs {
-    /// Take the file for a log of that kind; else that is seen by what is in it
-    #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) from: Option<FromLog>,
-    /// Where the first byte of an image of memory was, as a debugger was told that saved it (0x20000000): places are then
-    /// addresses. FILE@2 is the second ledger of an image or a log, FILE@0x20000400 the one at that address
-    #[arg(long, value_name = "ADDRESS", value_parser = heapledger_analysis::query::address)]
-    pub(crate) base: Option<u64>,
-}
 
 /// Of so many ledgers of a log it is said what they are.
 const NAMES_SAID: usize = 10;
@@ -93,7 +60,7 @@ pub(crate) fn all_of(target: &OsStr, from: Option<FromLog>, width: Width) -> Res
     let Some(input) = log_at(target, from)?.map_or_else(|| log_of_bytes(target), |input| Ok(Some(input)))? else {
         return Ok(None);
     };
-    let options = LogOptions { only: from.map(|from| from.0), width };
+    let options = LogOptions { only: from.map(FromLog::kind), width };
     let made = read_log(BufReader::with_capacity(BUFFER_BYTES, input), options);
     let made = made.with_context(|| format!("{} cannot be read", Path::new(target).display()))?;
     Ok(Some(made))
@@ -101,7 +68,7 @@ pub(crate) fn all_of(target: &OsStr, from: Option<FromLog>, width: Width) -> Res
 
 fn of_log(input: Box<dyn Read>, path: &OsStr, wanted: Option<WhichLedger>, from: Option<FromLog>) -> Result<Ledger> {
     let shown = Path::new(path).display().to_string();
-    let options = LogOptions { only: from.map(|from| from.0), width: Width::W64 };
+    let options = LogOptions { only: from.map(FromLog::kind), width: Width::W64 };
     let made = read_log(BufReader::with_capacity(BUFFER_BYTES, input), options);
     one_of(made.with_context(|| format!("{shown} cannot be read"))?, path, wanted)
 }

@@ -13,7 +13,7 @@ use heapledger_report::counted;
 use heapledger_source::{Ledger, Module};
 
 use super::{EncodeArgs, written_as};
-use crate::commands::opening::open_target;
+use crate::commands::opening::{OpeningArgs, open_target};
 use crate::say;
 
 /// Frames of a call site, and whether some are left out.
@@ -21,7 +21,7 @@ type LineFrames = (Vec<u64>, bool);
 
 /// Writes them. Whether all could be written, and there were some.
 pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool> {
-    let ledger = open_target(target, args.from)?;
+    let ledger = open_target(target, OpeningArgs { from: args.from, ..OpeningArgs::default() })?;
     let modules = ledger.modules()?;
     let wanted = args.module.as_deref().map(|name| module(&modules, name)).transpose()?;
     let width = if ledger.header().codec.word == WordSize::W32 { Width::W32 } else { args.width.get() };
