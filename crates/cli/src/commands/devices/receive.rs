@@ -25,7 +25,8 @@ use source::{Came, open};
 SOURCE is a file, a serial device, - for standard input, tcp://HOST:PORT, which
 is connected to, or udp://HOST:PORT, where packets are waited for. The device
 has the crate heapledger-wire inside; its frames may also stand as lines of text
-between others. ESP-IDF's heap tracing to a host (SystemView) is received too. A serial device is to be set up before, with stty.
+between others. ESP-IDF's heap tracing to a host (SystemView) is received too.
+A serial device is to be set up before, with stty.
 
 The ledger can be read meanwhile by all commands. Ctrl-C ends it, and so does
 the end of SOURCE. Each start of a device gives a ledger of its own.
