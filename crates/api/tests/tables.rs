@@ -163,7 +163,10 @@ fn each_name_of_theirs_has_a_row_with_a_test() {
 /// What documents call a function of ours is one.
 #[test]
 fn each_name_of_ours_is_there() {
-    let headers = [include_str!("../include/heapledger.h"), include_str!("../../../crates/metadata-c/include/heapledger-metadata.h")];
+    let headers = [
+        include_str!("../include/heapledger.h"),
+        include_str!("../../../crates/metadata-c/include/heapledger-metadata.h"),
+    ];
     let known = |name: &str| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let breaks = heapledger_api::list::BREAKS.iter().any(|function| function.name == name);

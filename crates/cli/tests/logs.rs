@@ -319,7 +319,7 @@ fn of_many_ledgers_in_a_log_the_last_is_shown_and_each_has_its_number() {
     let said = "the log holds 1500 ledgers, and the last is shown (…; many.log@1491: heap trace in line 7451; ";
     assert!(err(&last).contains(said), "{last:?}");
     let one = run(&["dump", "--csv", "many.log@77"]);
-    assert!(out(&one).contains(",77,") && err(&one).is_empty(), "{one:?}");
+    assert!(out(&one).contains(",77,") && !err(&one).contains("holds"), "{one:?}");
     let beyond = run(&["dump", "many.log@1501"]);
     assert!(err(&beyond).contains("holds 1500 ledgers, counted from 1"), "{beyond:?}");
     // One dump against another: what grew is what the one has more.

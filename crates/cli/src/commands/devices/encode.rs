@@ -23,9 +23,9 @@ mod live;
 Lines ~b#size: …, with or without their first three characters, become lines
 ~m#…; in a log all other lines are left out. What libwebsockets' format cannot
 hold (64-bit addresses, more than 31 frames) is written in an extension that its
-own tool refuses. --ledger prints the blocks that live in a ledger, oldest first;
-with --module their frames are as they stand in the file of that module, which
-libwebsockets' tools can name where the program lies elsewhere each time.
+own tool refuses. --ledger prints the blocks that live in a ledger, oldest
+first; with --module their frames are as they stand in the file of that module,
+which libwebsockets' tools can name where the program lies elsewhere each time.
 
 Examples:
   heapledger encode '~b#size: 7520, 0x406651 0x406852 0x406c1b 0x406294'
