@@ -81,6 +81,9 @@ fn scans(machine: &Machine) -> Result {
     // A realloc has one stack, for what ends and what begins.
     check!(guessed == model.of("allocations") + model.of("frees") - model.of("reallocs"), "{guessed} are guessed");
 
+    let said = process::run(command(heapledger()).arg("stats").arg(&image))?.good()?.out();
+    check!(said.contains("were found by a scan of the stack") && !said.contains("frame pointers"), "{said}");
+
     let lines = read("dump", &image, &["--exe", &firmware.to_string_lossy()])?;
     let (mut exact, mut whole, mut all) = (0, 0, 0);
     for line in lines.iter().filter(|line| line["type"] == "block" && line["thread"]["name"] != "interrupts") {

@@ -34,6 +34,8 @@ pub enum Note {
     CopiedSometime,
     /// A loss that the recorder counted.
     Loss(TallyCounter, u64),
+    /// Call stacks that firmware has found by a scan of the stack: frames in them may be of earlier calls.
+    ScannedStacks(u64),
     /// Elements that were being written when they were read.
     InFlight(u64),
     /// By how much the totals and the records disagree.
@@ -207,7 +209,12 @@ impl Seen {
         let expected = |counter: TallyCounter| sampled && counter == TallyCounter::UnknownFrees;
         let losses = LOSSES.iter().filter(|counter| !expected(**counter));
         let losses = losses.map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
-        notes.extend(losses.map(|(counter, count)| Note::Loss(counter, count)));
+        let is_of_chip = ledger.is_of_chip();
+        notes.extend(losses.map(|(counter, count)| match counter {
+            // By frame pointers and tables a chip's are exact, and not counted.
+            TallyCounter::StacksGuessed if is_of_chip => Note::ScannedStacks(count),
+            _ => Note::Loss(counter, count),
+        }));
         let in_flight = in_flight + ledger.taken().map_or(0, |taken| taken.in_flight);
         if in_flight != 0 {
             notes.push(Note::InFlight(in_flight));

@@ -231,14 +231,17 @@ impl Ledger {
     /// Whether it is of one moment, in an image of memory or a copy that a debugger made: nothing changes in it any
     /// more, whatever its process does.
     pub fn is_copy(&self) -> bool {
-        // A chip's, which has no process, is not written where it can be read: somebody has saved it.
-        let is_of_chip = !self.is_finished()
-            && self.header.flags & flag::PUBLISHED_SINGLY == 0
-            && self.process.pid().is_none()
-            && self.process.get(key::LOG).is_none();
-        is_of_chip
+        // A chip's is not written where it can be read: somebody has saved it.
+        (!self.is_finished() && self.is_of_chip())
             || self.header.flags & flag::COPY != 0
             || self.found.as_ref().is_some_and(|found| matches!(found.source, FoundIn::Itself { .. }))
+    }
+
+    /// Whether a chip has written it, which has no process.
+    pub fn is_of_chip(&self) -> bool {
+        self.header.flags & flag::PUBLISHED_SINGLY == 0
+            && self.process.pid().is_none()
+            && self.process.get(key::LOG).is_none()
     }
 
     /// Whether this is a finished ledger: pieces with checksums, and nobody writes it any more.

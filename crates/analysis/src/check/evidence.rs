@@ -289,6 +289,7 @@ fn doubtful_names(note: &Note) -> u64 {
         Note::Loss(TallyCounter::StacksCut | TallyCounter::StacksBroken | TallyCounter::StacksGuessed, number) => {
             *number
         }
+        Note::ScannedStacks(number) => *number,
         _ => 0,
     }
 }

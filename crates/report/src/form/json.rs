@@ -84,9 +84,10 @@ pub(crate) struct NoteJson {
 impl NoteJson {
     pub(crate) fn of(note: &Note) -> NoteJson {
         let count = match note {
-            Note::Loss(_, number) | Note::InFlight(number) | Note::StacksDamaged(number) => {
-                Some(i64::try_from(*number).unwrap_or(i64::MAX))
-            }
+            Note::Loss(_, number)
+            | Note::ScannedStacks(number)
+            | Note::InFlight(number)
+            | Note::StacksDamaged(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
             Note::Unaccounted { blocks, .. } => Some(*blocks),
             _ => None,
         };

@@ -25,6 +25,10 @@ pub fn sentence(note: &Note) -> String {
                 .to_owned()
         }
         Note::Loss(counter, number) => loss(*counter, *number),
+        Note::ScannedStacks(number) => format!(
+            "{} by a scan of the stack: the innermost frame is certain, and some of the others may be of earlier calls.",
+            was(*number, "call stack was found", "call stacks were found")
+        ),
         Note::InFlight(number) => {
             format!("{} being entered while the ledger was read.", was(*number, "element was", "elements were"))
         }
@@ -148,6 +152,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::FoundBy(_) => "found_by",
         Note::CopiedSometime => "copied_sometime",
         Note::Loss(counter, _) => counter.name(),
+        Note::ScannedStacks(_) => TallyCounter::StacksGuessed.name(),
         Note::InFlight(_) => "in_flight",
         Note::Unaccounted { .. } => "unaccounted",
         Note::Damage(_) => "damage",
@@ -386,6 +391,7 @@ pub(crate) fn is_loss(note: &Note) -> bool {
     !matches!(
         note,
         Note::Loss(TallyCounter::StacksGuessed, _)
+            | Note::ScannedStacks(_)
             | Note::Module { .. }
             | Note::WithoutDebugInfo(_)
             | Note::NotFetched { .. }

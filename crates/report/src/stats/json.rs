@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use heapledger_analysis::{NamedFrame, Note, Summary};
+use heapledger_format::TallyCounter;
 use heapledger_format::record::Options;
 use heapledger_source::{Module, Taken, ThreadState};
 use serde::Serialize;
@@ -185,6 +186,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     let peak = summary.peak;
     let losses = summary.seen.notes.iter().filter_map(|note| match note {
         Note::Loss(counter, count) => Some((counter.name(), *count)),
+        Note::ScannedStacks(count) => Some((TallyCounter::StacksGuessed.name(), *count)),
         _ => None,
     });
     let allocating =
