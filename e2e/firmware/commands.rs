@@ -48,7 +48,7 @@ unsafe impl Board for Chip {
         ],
         process: b"program=commands\0build_id=commands of the tests\0",
         // Guesses are many different ones.
-        ..Config::minimal(100, if cfg!(scan) { 2048 } else { 512 })
+        ..Config::minimal(100, if cfg!(scan) { 4096 } else { 512 })
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
