@@ -1,17 +1,21 @@
-// A program that does nothing wrong, but that its forked child writes behind a block: once for each argument.
+// A program that does nothing wrong, but that its forked child writes behind a block: once for each argument. For `twice` it frees one
+// twice instead.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 int main(int count, char **words)
 {
-    (void)words;
     pid_t child = fork();
     if (child == 0) {
         for (int i = 1; i < count; i++) {
             char *volatile block = malloc(40);
-            block[40] = 1;
+            if (strcmp(words[i], "twice") == 0)
+                free(block);
+            else
+                block[40] = 1;
             free(block);
         }
         _exit(0);

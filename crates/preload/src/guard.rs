@@ -305,12 +305,17 @@ fn take_off(address: usize, at: FoundAt, called: Kind) -> Option<usize> {
     }
 }
 
-/// What becomes of an address that is no dressed block's: a block of others goes on, and what is no block must not.
+/// What becomes of an address that is no dressed block's: a block of others goes on, and what is no block must not. The recorder has told
+/// of that, and where there is none, in a forked child, a line does: the allocator, which might have, is not asked.
 #[cold]
 #[inline(never)]
 fn unknown(address: usize) -> Option<usize> {
     let only_ours = || others::is_glibc() && others::all_call_us() && hooks::sees_all_frees(&SHARED);
-    (!GUARD.is_no_block(only_ours)).then_some(address)
+    if GUARD.is_no_block(only_ours) {
+        damage::say_wrong_free(&SHARED, address);
+        return None;
+    }
+    Some(address)
 }
 
 /// Tells of damage; what the allocator is to have.
