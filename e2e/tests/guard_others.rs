@@ -51,6 +51,22 @@ fn they_notice_nothing() -> Result {
     Ok(())
 }
 
+/// What a program is told of its heap follows its blocks wherever they lie.
+#[test]
+fn heaps_are_told_of_as_without_a_guard() -> Result {
+    let program = built("heap_figures.c", Build::O2)?.ok_or("there is no compiler")?;
+    let plain = process::run(&mut command(&program))?;
+    check!(plain.out().contains("in use: all") && plain.out().contains("freed: next to nothing"), "{plain}");
+    for level in ["light", "full", "page", "page=under"] {
+        let scratch = Scratch::new();
+        // What waits is not in use, and nothing else may hold on to what was freed.
+        let options = [&format!("--guard={level}"), "--errors=quiet"];
+        let guarded = process::run(&mut under_run(&scratch, "x", &options, &program, &[]))?;
+        check!(plain.out() == guarded.out(), "{level}: {guarded}\nand without {plain}");
+    }
+    Ok(())
+}
+
 /// Blocks are guarded over another allocator as over glibc's, one in so many as well, and the ledger says in which heap they lie.
 #[test]
 fn over_another_allocator_blocks_are_guarded_too() -> Result {

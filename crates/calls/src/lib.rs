@@ -34,6 +34,7 @@ mod compared;
 mod format;
 mod formatted;
 mod frame;
+mod heap;
 mod list;
 mod measure;
 mod memory;

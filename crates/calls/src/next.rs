@@ -69,7 +69,8 @@ pub(crate) fn look() {
     LOOKING.fetch_sub(1, Ordering::SeqCst);
 }
 
-fn find(name: &[u8]) -> usize {
+/// Where the next definition of any function is; 0: there is none.
+pub(crate) fn find(name: &[u8]) -> usize {
     modules_after_us().find_map(|module| module.symbol(name)).map_or(0, |found| found.address)
 }
 

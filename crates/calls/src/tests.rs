@@ -6,7 +6,7 @@ use crate::list::{COUNT, Hook, NAMES};
 use crate::measure::{self, ALL};
 use crate::next;
 use core::cell::UnsafeCell;
-use heapledger_guard::judging::{FoundBlock, Judging, WrongCall};
+use heapledger_guard::judging::{FoundBlock, Judging, OwnHeap, WrongCall};
 use std::string::{String, ToString};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec;
@@ -25,7 +25,9 @@ struct Land(UnsafeCell<[u8; BYTES]>);
 unsafe impl Sync for Land {}
 
 static LAND: Land = Land(UnsafeCell::new([0; BYTES]));
-static JUDGING: Judging = Judging::new(find, report, prepare);
+extern "C" fn heap(_: &mut OwnHeap) {}
+
+static JUDGING: Judging = Judging::new(find, report, prepare, heap);
 static ALONE: Mutex<()> = Mutex::new(());
 /// Name, offset in the land, bytes, whether it writes.
 static TOLD: Mutex<Vec<(String, usize, u64, bool)>> = Mutex::new(Vec::new());
@@ -270,4 +272,11 @@ fn bytes_are_found_at_every_place() {
             memory[place] = 1;
         }
     }
+}
+
+#[test]
+fn a_heap_has_what_the_guard_has() {
+    let own = OwnHeap { bytes: 1000, blocks: 2, in_use_bytes: 300 };
+    let figures = crate::heap::with_own([10, 20, 30, 40, 50, 60, 70, 80, 90, 100], own);
+    assert_eq!(figures, [1010, 20, 30, 40, 50, 60, 70, 380, 790, 100]);
 }

@@ -2,9 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::layout::{
-    Behind, Block, HEAD_CANARY, HEADER_BYTES, Piece, SLACK_FILL, Secret, TAIL_BYTES, TAIL_CANARY, Width,
-};
+use crate::layout::{Behind, Block, HEAD_CANARY, HEADER_BYTES, SLACK_FILL, Secret, TAIL_BYTES, TAIL_CANARY, Width};
 use crate::memory::Memory;
 
 /// Part of a block's dressing.
@@ -117,16 +115,23 @@ impl Comparison {
 pub fn whole(memory: &impl Memory, secret: Secret, width: Width, address: u64) -> Option<Block> {
     let block = block_at(memory, secret, width, address)?;
     let end = block.end();
-    for (at, piece) in Behind::of(block.slack) {
-        let at = end.wrapping_add(at);
-        let is_whole = match piece {
-            Piece::Eight(bytes) => memory.read::<8>(at)? == bytes.to_le_bytes(),
-            Piece::Four(bytes) => memory.read::<4>(at)? == bytes.to_le_bytes(),
-            Piece::One(byte) => memory.read::<1>(at)? == [byte],
-        };
-        if !is_whole {
-            return None;
+    let is = |at: u64, word: u64| Some(memory.read::<8>(at)? == word.to_le_bytes());
+    let is_half = |at: u64, word: u32| Some(memory.read::<4>(at)? == word.to_le_bytes());
+    let is_whole = match Behind::of(block.slack) {
+        Behind::Few(at, last) => is_half(end, TAIL_CANARY)? && is_half(end.wrapping_add(at), last)?,
+        Behind::Many(at, last) => {
+            let last_word = end.wrapping_add(at);
+            let mut are_whole = is(end, Behind::FIRST)? && is(last_word, last)?;
+            let mut at = end.wrapping_add(Behind::WORD_BYTES);
+            while are_whole && at < last_word {
+                are_whole = is(at, Behind::FILL)?;
+                at = at.wrapping_add(Behind::WORD_BYTES);
+            }
+            are_whole
         }
+    };
+    if !is_whole {
+        return None;
     }
     Some(block)
 }

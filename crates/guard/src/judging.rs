@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Under this name the library that has the blocks exports its [`Judging`].
 pub const SYMBOL: &[u8] = b"heapledger_judging";
 /// Of what stands here.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a function's name, with the zero behind it.
 pub const NAME_BYTES: usize = 32;
 
@@ -29,6 +29,8 @@ pub struct Judging {
     prepare: PrepareFn,
     /// 1: there is memory that nobody can access before that was called.
     is_closed: AtomicU64,
+    /// How much of this memory there is, and in use.
+    heap: HeapFn,
 }
 
 /// 1: there is one.
@@ -37,6 +39,20 @@ pub type FindFn = extern "C" fn(u64, &mut FoundBlock) -> u32;
 pub type ReportFn = extern "C" fn(&WrongCall);
 /// See [`Judging`].
 pub type PrepareFn = extern "C" fn(u64, u64);
+/// See [`Judging`].
+pub type HeapFn = extern "C" fn(&mut OwnHeap);
+
+/// The memory in which guarded blocks lie, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct OwnHeap {
+    /// Bytes of it that were ever used.
+    pub bytes: u64,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Their bytes, with all that lies around them.
+    pub in_use_bytes: u64,
+}
 
 /// A block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +86,10 @@ pub struct WrongCall {
 
 impl Judging {
     /// Nothing is judged yet.
-    pub const fn new(find: FindFn, report: ReportFn, prepare: PrepareFn) -> Judging {
+    pub const fn new(find: FindFn, report: ReportFn, prepare: PrepareFn, heap: HeapFn) -> Judging {
         let bytes = size_of::<Judging>() as u32;
         let range = [const { AtomicU64::new(0) }; 2];
-        Judging { version: VERSION, bytes, range, find, report, prepare, is_closed: AtomicU64::new(0) }
+        Judging { version: VERSION, bytes, range, find, report, prepare, is_closed: AtomicU64::new(0), heap }
     }
 
     /// From now on calls are judged that concern this memory. `is_closed`: not all of it can be accessed by everybody.
@@ -112,6 +128,13 @@ impl Judging {
     /// Whether the kernel must not access memory before [`prepare`](Self::prepare) was called.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// How much of the memory in which blocks lie is there, and in use.
+    pub fn heap(&self) -> OwnHeap {
+        let mut heap = OwnHeap::default();
+        (self.heap)(&mut heap);
+        heap
     }
 
     /// The kernel is about to access memory.

@@ -133,13 +133,17 @@ impl Block {
     }
 
     /// Whether such a block can be: as it was dressed, it lies in the address space and is aligned as its lead.
+    #[inline(always)]
     fn is_sound(&self, width: Width) -> bool {
-        let end =
-            self.size.checked_add(self.address).and_then(|end| end.checked_add(TAIL_BYTES)?.checked_add(self.slack));
-        self.lead >= HEADER_BYTES
+        let end = self.end().wrapping_add(TAIL_BYTES).wrapping_add(self.slack);
+        // None of these can wrap around: what is added to the address has fewer bits by far than a word.
+        self.address <= width.last_address()
+            && self.size <= low(SIZE_BITS)
+            && self.slack <= SLACK_MAX
+            && end.wrapping_sub(1) <= width.last_address()
+            && self.lead >= HEADER_BYTES
             && self.address > self.lead
             && self.address & self.lead.wrapping_sub(1) == 0
-            && end.is_some_and(|end| end.wrapping_sub(1) <= width.last_address())
     }
 
     fn word(&self) -> u64 {
@@ -234,59 +238,51 @@ pub fn dress(memory: &impl Memory, secret: Secret, plan: &Plan, given: u64, actu
     memory.write(block.address.wrapping_sub(16), word.to_le_bytes())?;
     memory.write(block.address.wrapping_sub(8), rest.to_le_bytes())?;
     let end = block.end();
-    for (at, bytes) in Behind::of(slack) {
-        let at = end.wrapping_add(at);
-        match bytes {
-            Piece::Eight(bytes) => memory.write(at, bytes.to_le_bytes())?,
-            Piece::Four(bytes) => memory.write(at, bytes.to_le_bytes())?,
-            Piece::One(byte) => memory.write(at, [byte])?,
+    match Behind::of(slack) {
+        Behind::Few(at, last) => {
+            memory.write(end, TAIL_CANARY.to_le_bytes())?;
+            memory.write(end.wrapping_add(at), last.to_le_bytes())?;
+        }
+        Behind::Many(at, last) => {
+            memory.write(end, Behind::FIRST.to_le_bytes())?;
+            let last_word = end.wrapping_add(at);
+            let mut at = end.wrapping_add(Behind::WORD_BYTES);
+            while at < last_word {
+                memory.write(at, Behind::FILL.to_le_bytes())?;
+                at = at.wrapping_add(Behind::WORD_BYTES);
+            }
+            memory.write(last_word, last.to_le_bytes())?;
         }
     }
     Some(block)
 }
 
-/// Bytes behind a block as they are to be, in as few pieces as may be: some overlap.
-pub(crate) struct Behind {
-    at: u64,
-    bytes: u64,
-}
-
-/// Some of them.
-pub(crate) enum Piece {
-    Eight(u64),
-    Four(u32),
-    One(u8),
+/// What lies behind a block as it is to be, the canary and its slack: in pieces that overlap, so that two nearly always do.
+pub(crate) enum Behind {
+    /// [`TAIL_CANARY`], and this from the last bytes on that a half word reaches: so much slack behind the block's end.
+    Few(u64, u32),
+    /// [`Behind::FIRST`], then [`Behind::FILL`] up to this far behind the block's end, where the last word lies.
+    Many(u64, u64),
 }
 
 impl Behind {
+    /// Bytes of a word.
+    pub(crate) const WORD_BYTES: u64 = 8;
+    /// A word of slack.
+    pub(crate) const FILL: u64 = u64::from_le_bytes([SLACK_FILL; 8]);
+    /// The first word.
+    pub(crate) const FIRST: u64 = Self::FILL.wrapping_shl(32) | TAIL_CANARY as u64;
+
     /// The canary and so much slack.
     #[inline(always)]
     pub(crate) fn of(slack: u64) -> Behind {
-        Behind { at: 0, bytes: slack.wrapping_add(TAIL_BYTES) }
-    }
-}
-
-impl Iterator for Behind {
-    type Item = (u64, Piece);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<(u64, Piece)> {
-        const FILL: u64 = u64::from_le_bytes([SLACK_FILL; 8]);
-        const CANARY: u64 = TAIL_CANARY as u64;
-        let (at, left) = (self.at, self.bytes.wrapping_sub(self.at));
-        if left == 0 {
-            return None;
+        let bits_of = |bytes: u64| bytes.wrapping_mul(8) as u32;
+        match slack.wrapping_add(TAIL_BYTES).checked_sub(Self::WORD_BYTES) {
+            None => Behind::Few(slack, Self::FIRST.wrapping_shr(bits_of(slack)) as u32),
+            Some(last) => {
+                let words = u128::from(Self::FILL).wrapping_shl(u64::BITS) | u128::from(Self::FIRST);
+                Behind::Many(last, words.wrapping_shr(bits_of(last.min(TAIL_BYTES))) as u64)
+            }
         }
-        let whole = if at == 0 { CANARY | FILL.wrapping_shl(32) } else { FILL };
-        let (from, bytes, piece) = match left {
-            8.. => (at, 8, Piece::Eight(whole)),
-            4.. => (at, 4, Piece::Four(whole as u32)),
-            // What is left is slack, and so is what lies in front of it, if that is far enough behind the canary.
-            _ if at >= 12 => (self.bytes.wrapping_sub(8), left, Piece::Eight(FILL)),
-            _ if at >= 8 => (self.bytes.wrapping_sub(4), left, Piece::Four(FILL as u32)),
-            _ => (at, 1, Piece::One(SLACK_FILL)),
-        };
-        self.at = at.wrapping_add(bytes);
-        Some((from, piece))
     }
 }

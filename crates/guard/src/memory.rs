@@ -25,6 +25,11 @@ pub trait Memory {
     }
 }
 
+/// A word at any address.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Packed<T>(T);
+
 /// A range of this process's own memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
@@ -45,11 +50,13 @@ impl Window {
     }
 
     /// A pointer to so many bytes at this address, if they lie in the range.
+    #[inline(always)]
     fn at<const BYTES: usize>(&self, address: u64) -> Option<*mut [u8; BYTES]> {
         let has = self.has(address, BYTES as u64);
         has.then_some(core::ptr::with_exposed_provenance_mut(usize::try_from(address).ok()?))
     }
 
+    #[inline(always)]
     fn has(&self, address: u64, bytes: u64) -> bool {
         let end = address.checked_add(bytes);
         address >= self.first && address != 0 && end.is_some_and(|end| end <= self.end)
@@ -77,17 +84,32 @@ impl Window {
 }
 
 impl Memory for Window {
+    #[inline(always)]
     fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
-        let at = self.at(address)?;
-        // SAFETY: the bytes lie in the window, whose maker says that they may be read. An array of bytes needs no alignment,
-        // and the program, which may write to them at any time, is no reason to read them twice: the access is volatile.
-        Some(unsafe { at.read_volatile() })
+        let at = self.at::<BYTES>(address)?;
+        // SAFETY: the bytes lie in the window, whose maker says that they may be read. Neither an array of bytes nor a packed word
+        // needs alignment, and the program, which may write to them at any time, is no reason to read them twice: the access is volatile.
+        // (One of an array would be made byte by byte.)
+        unsafe {
+            match BYTES {
+                8 => at.cast::<Packed<u64>>().read_volatile().0.to_ne_bytes().first_chunk().copied(),
+                4 => at.cast::<Packed<u32>>().read_volatile().0.to_ne_bytes().first_chunk().copied(),
+                _ => Some(at.read_volatile()),
+            }
+        }
     }
 
+    #[inline(always)]
     fn write<const BYTES: usize>(&self, address: u64, bytes: [u8; BYTES]) -> Option<()> {
-        let at = self.at(address)?;
+        let at = self.at::<BYTES>(address)?;
         // SAFETY: as in `read`; they may be written as well.
-        unsafe { at.write_volatile(bytes) };
+        unsafe {
+            match BYTES {
+                8 => at.cast::<Packed<u64>>().write_volatile(Packed(u64::from_ne_bytes(*bytes.first_chunk::<8>()?))),
+                4 => at.cast::<Packed<u32>>().write_volatile(Packed(u32::from_ne_bytes(*bytes.first_chunk::<4>()?))),
+                _ => at.write_volatile(bytes),
+            }
+        }
         Some(())
     }
 

@@ -16,10 +16,15 @@ use heapledger_process::hooks::{self, NewBlock, Ready};
 
 /// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
 /// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
+///
+/// Each way is a function of its own, to which this jumps: so none has to keep registers for another one.
 pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
-    if guard::is_on() {
-        return gave_guarded::<HOOK>(frame, block);
-    }
+    if guard::is_on() { gave_guarded::<HOOK>(frame, block) } else { gave_alone::<HOOK>(frame, block) }
+}
+
+/// [`gave`] where blocks are not guarded.
+#[inline(never)]
+extern "C" fn gave_alone<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
     gave_to::<HOOK>(frame, block, |thread, size| {
         hooks::block_begins(&SHARED, thread, &frame.registers, &new_of::<HOOK>(block, size, false));
         block

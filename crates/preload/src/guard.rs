@@ -164,17 +164,10 @@ fn usable(given: usize, asked: usize) -> usize {
     }
 }
 
-/// What of memory belongs to the block that the real allocator gave.
-fn window(given: usize, bytes: usize) -> Window {
-    // SAFETY: the allocator has given so many bytes, for this thread to dress before anybody has them, or dressed they are and this
-    // thread is the one that takes the dressing off.
-    unsafe { Window::new(given as u64, bytes as u64) }
-}
-
-/// All memory: of a block that is dressed, of which only its header says where it begins and ends.
+/// All memory: of a block that is dressed, of which only its header says where it begins and ends, or is being dressed.
 fn anywhere() -> Window {
-    // SAFETY: only asked about blocks that the bitmap has, and only by the thread to which the program has given the block: to free it,
-    // to resize it, to ask for its size.
+    // SAFETY: only asked about blocks that the bitmap has, by the thread to which the program has given the block: to free it,
+    // to resize it, to ask for its size; and about what the allocator has given this thread just now, before anybody has it.
     unsafe { Window::new(0, u64::MAX) }
 }
 
@@ -185,7 +178,7 @@ fn dress(plan: &Plan, given: usize) -> usize {
         return 0;
     }
     let bytes = usable(given, plan.bytes() as usize);
-    GUARD.dress(&window(given, bytes), plan, given, bytes).unwrap_or_else(|| undressed(given))
+    GUARD.dress(&anywhere(), plan, given, bytes).unwrap_or_else(|| undressed(given))
 }
 
 /// The block is handed out as it is.

@@ -3,14 +3,14 @@
 
 use crate::SHARED;
 use core::hint::black_box;
-use heapledger_guard::judging::{FoundBlock, Judging, WrongCall};
+use heapledger_guard::judging::{FoundBlock, Judging, OwnHeap, WrongCall};
 use heapledger_process::{arenas, judged};
 use heapledger_unwind::Registers;
 
 /// What can be asked.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a symbol of a library")]
-pub(crate) static heapledger_judging: Judging = Judging::new(find, report, prepare);
+pub(crate) static heapledger_judging: Judging = Judging::new(find, report, prepare, heap);
 
 /// Blocks lie in memory of the guard's own from now on: calls with addresses of it are judged.
 #[cold]
@@ -35,4 +35,8 @@ extern "C" fn report(wrong: &WrongCall) {
 
 extern "C" fn prepare(address: u64, bytes: u64) {
     judged::prepare(address, bytes);
+}
+
+extern "C" fn heap(own: &mut OwnHeap) {
+    *own = arenas::own_heap();
 }

@@ -21,6 +21,7 @@ use heapledger_format::errors::FoundAt;
 use heapledger_format::guard::{ClosedTables, GuardTables, Kept};
 use heapledger_format::session;
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_guard::judging::OwnHeap;
 use heapledger_guard::{
     Closed, ClosedCounts, ClosedLimits, Fill, Finding, Found, Full, FullCounts, Life, Limits, Memory, NotFreed, Region,
     Request, Side,
@@ -49,6 +50,8 @@ const SAMPLES_WAITING: u64 = 1 << 14;
 
 pub(crate) static FULL: OwnMemory<Full> = OwnMemory::new();
 pub(crate) static CLOSED: OwnMemory<Closed> = OwnMemory::new();
+/// [`range`]: nearly all addresses that are asked about lie outside.
+static AROUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// What new blocks hold; [`NO_FILL`]: whatever is there.
 static FILL_NEW: AtomicU16 = AtomicU16::new(NO_FILL);
 const NO_FILL: u16 = 256;
@@ -61,6 +64,14 @@ static TOSSES: AtomicU64 = AtomicU64::new(1);
 
 /// Makes the memory ready. The level that there is memory for.
 pub(crate) fn start(wanted: &Guarding) -> Level {
+    let level = start_parts(wanted);
+    let (first, bytes) = range();
+    AROUND[0].store(first, Ordering::Relaxed);
+    AROUND[1].store(bytes, Ordering::Relaxed);
+    level
+}
+
+fn start_parts(wanted: &Guarding) -> Level {
     FILL_NEW.store(wanted.fill_new.map_or(NO_FILL, u16::from), Ordering::Relaxed);
     FILL_BYTES.store(wanted.fill_bytes, Ordering::Relaxed);
     let closed = wanted.level < Level::Page || start_closed(wanted);
@@ -143,6 +154,17 @@ fn addresses(reserve: impl Fn(usize) -> Option<Land>) -> Option<Land> {
     LAND_BYTES.into_iter().filter(|bytes| *bytes as u64 <= limit).find_map(reserve)
 }
 
+/// All of the guard's own memory at this moment, as an allocator would say it of its heap. Looks at each block's row.
+pub fn own_heap() -> OwnHeap {
+    let (full, closed) = counts();
+    let (blocks, bytes) = FULL.get().map_or((0, 0), |part| part.arena.in_use());
+    OwnHeap {
+        bytes: full.range_bytes.saturating_add(closed.range_bytes),
+        blocks: blocks.saturating_add(closed.live_blocks),
+        in_use_bytes: bytes.saturating_add(closed.live_bytes),
+    }
+}
+
 /// What there is in both parts.
 pub(crate) fn counts() -> (FullCounts, ClosedCounts) {
     let full = FULL.get().map(|part| part.arena.counts());
@@ -153,7 +175,9 @@ pub(crate) fn counts() -> (FullCounts, ClosedCounts) {
 /// Whether an address lies in the guard's own memory.
 #[inline(always)]
 pub fn contains(address: usize) -> bool {
-    FULL.contains(address) || CLOSED.contains(address)
+    let [first, bytes] = &AROUND;
+    (address as u64).wrapping_sub(first.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed)
+        && (FULL.contains(address) || CLOSED.contains(address))
 }
 
 /// Whether it lies where blocks have closed pages beside them.

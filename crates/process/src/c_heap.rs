@@ -2,7 +2,7 @@
 //!
 //! A room with `unsafe`: calls glibc's function for that.
 
-use crate::ways;
+use crate::{arenas, ways};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -72,10 +72,12 @@ fn function(answers: ways::OurMalloc) -> Option<Function> {
 /// program's `malloc` is not that of glibc 2.33 or later.
 pub fn info(answers: ways::OurMalloc) -> Option<CHeap> {
     let figures = function(answers)?();
+    // Where blocks are guarded so that they lie elsewhere, that is part of it.
+    let own = arenas::own_heap();
     Some(CHeap {
-        system_bytes: figures.arena.wrapping_add(figures.hblkhd),
-        in_use_bytes: figures.uordblks.wrapping_add(figures.hblkhd),
-        free_bytes: figures.fordblks,
+        system_bytes: figures.arena.wrapping_add(figures.hblkhd).wrapping_add(own.bytes as usize),
+        in_use_bytes: figures.uordblks.wrapping_add(figures.hblkhd).wrapping_add(own.in_use_bytes as usize),
+        free_bytes: figures.fordblks.wrapping_add(own.bytes.saturating_sub(own.in_use_bytes) as usize),
         releasable_bytes: figures.keepcost,
         mapped_blocks: figures.hblks,
         mapped_bytes: figures.hblkhd,

@@ -206,7 +206,7 @@ pub fn block_begins_somewhere(
         return block.address;
     }
     let mut begun = describe_begin(&mut access, registers, block);
-    if crate::rarely::chooses(begun.site, &mut access.state.random)
+    if crate::rarely::chooses(begun.site, &mut access.state.turns)
         && let Some(address) = arenas::allocate_sample(block.size)
     {
         let actual = arenas::actual(address, block.size);

@@ -18,26 +18,61 @@ const KNOWN: u16 = 1 << 12;
 
 /// How many blocks call sites have had, about: two threads may count one.
 static SEEN: [AtomicU16; COUNTS] = [const { AtomicU16::new(0) }; COUNTS];
-/// Of 2^32: a block's chance.
-static CHANCE: AtomicU32 = AtomicU32::new(0);
+/// One of so many blocks has its turn by chance; 0: none.
+static ONE_IN: AtomicU32 = AtomicU32::new(0);
 /// A second, and above it how many blocks were chosen in it.
 static SPENT: AtomicU64 = AtomicU64::new(0);
 
 /// One block in so many.
 pub(crate) fn start(one_in: u32) {
-    CHANCE.store(u32::MAX.checked_div(one_in).unwrap_or(0), Ordering::Relaxed);
+    ONE_IN.store(one_in, Ordering::Relaxed);
 }
 
-/// Whether a block of this call site is to be guarded. `random` is the calling thread's.
+/// More than can be left before a thread's next turn.
+const NEVER: u64 = 1 << 40;
+
+/// A thread's part in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    /// Blocks up to its next turn, that one included. 0: not drawn yet.
+    left: u64,
+    random: u64,
+}
+
+/// Whether a block of this call site is to be guarded. `turns` are the calling thread's.
 #[inline(always)]
-pub(crate) fn chooses(site: Site, random: &mut u64) -> bool {
+pub(crate) fn chooses(site: Site, turns: &mut Turns) -> bool {
     let Some(place) = SEEN.get(site.0 as usize % COUNTS) else { return false };
     let seen = place.load(Ordering::Relaxed).saturating_add(1);
     place.store(seen, Ordering::Relaxed);
-    *random = random.wrapping_add(sample::STEP);
+    turns.left = turns.left.wrapping_sub(1);
+    if (1..NEVER).contains(&turns.left) && seen & seen.wrapping_sub(1) != 0 {
+        return false;
+    }
+    chooses_rarely(seen, turns)
+}
+
+#[cold]
+#[inline(never)]
+fn chooses_rarely(seen: u16, turns: &mut Turns) -> bool {
     let is_new = seen.is_power_of_two() && seen <= KNOWN;
-    let by_chance = (sample::scramble(*random) >> 32) as u32 <= CHANCE.load(Ordering::Relaxed);
+    let by_chance = turns.left == 0;
+    if !(1..NEVER).contains(&turns.left) {
+        turns.draw(ONE_IN.load(Ordering::Relaxed));
+    }
     (is_new || by_chance) && may_spend(is_new)
+}
+
+impl Turns {
+    /// How many blocks come before the next one that has its turn: any number up to twice the mean.
+    fn draw(&mut self, one_in: u32) {
+        if self.random == 0 {
+            self.random = syscall::random();
+        }
+        self.random = self.random.wrapping_add(sample::STEP);
+        let ends = u64::from(one_in).wrapping_mul(2).saturating_sub(1);
+        self.left = sample::scramble(self.random).checked_rem(ends).map_or(NEVER, |gap| gap.wrapping_add(1));
+    }
 }
 
 #[cold]
@@ -73,12 +108,26 @@ mod tests {
     #[test]
     fn new_sites_come_first_and_others_by_chance() {
         start(1000);
-        let mut random = 1;
-        let mut chosen = |site: u32, blocks: usize| (0..blocks).filter(|_| chooses(Site(site), &mut random)).count();
+        let mut turns = Turns::default();
+        let mut chosen = |site: u32, blocks: usize| (0..blocks).filter(|_| chooses(Site(site), &mut turns)).count();
         // One of ten that came before has had a million, and each of them its turns.
         let hot = chosen(5, 1_000_000);
         assert!((20..=PER_SECOND as usize * 60).contains(&hot), "{hot}");
         let seldom: std::vec::Vec<usize> = (100..110).map(|site| chosen(site, 1)).collect();
         assert!(seldom.iter().sum::<usize>() >= 8, "{seldom:?}");
+    }
+
+    #[test]
+    fn turns_come_as_often_as_was_asked() {
+        for one_in in [1, 2, 10, 1000] {
+            let (mut turns, mut drawn, mut blocks) = (Turns::default(), 0, 0);
+            while drawn < 2000 {
+                turns.draw(one_in);
+                assert!((1..2 * u64::from(one_in)).contains(&turns.left), "{turns:?}");
+                (drawn, blocks) = (drawn + 1, blocks + turns.left);
+            }
+            let (mean, wanted) = (blocks as f64 / 2000.0, f64::from(one_in));
+            assert!((mean - wanted).abs() <= wanted / 10.0, "{mean}");
+        }
     }
 }

@@ -170,6 +170,8 @@ pub struct ThreadBooks {
     pub headroom: i64,
     /// What the next gap between samples is drawn from; 0: none has been drawn.
     pub random: u64,
+    /// Where one block in so many is guarded, which.
+    pub turns: crate::rarely::Turns,
     /// When the numbers were leased, in ticks; 0 if times are not recorded.
     pub ticks: Ticks,
     /// Vacant slots in `slots`.

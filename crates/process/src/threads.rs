@@ -175,6 +175,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: ThreadIds, stack_p
     state.name = [0; 16];
     state.leases = 0;
     state.random = 0;
+    state.turns = crate::rarely::Turns::default();
     state.set_row(None);
     state.accounts.begin_thread();
     // Nothing is known of the process yet: the first update is folded in at once.

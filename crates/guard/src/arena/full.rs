@@ -424,6 +424,11 @@ impl Full {
         self.store.slots_used_word()
     }
 
+    /// Live blocks at this moment, and bytes of their runs. Looks at each row: not what is asked often.
+    pub fn in_use(&self) -> (u64, u64) {
+        self.store.live(run_bytes)
+    }
+
     /// What it holds.
     pub fn counts(&self) -> FullCounts {
         FullCounts {

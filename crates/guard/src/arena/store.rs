@@ -137,6 +137,15 @@ impl Store {
         &self.slots_used
     }
 
+    /// Live blocks, and bytes of their runs, of which the class says it.
+    pub(super) fn live(&self, run_bytes: impl Fn(usize) -> u64) -> (u64, u64) {
+        let slots = (0..self.slots_used()).filter_map(|number| self.slot(number)?.place_begun());
+        let live = slots.filter(|place| place.state.kind() == Kind::Live);
+        live.fold((0, 0), |(blocks, bytes): (u64, u64), place| {
+            (blocks.wrapping_add(1), bytes.wrapping_add(run_bytes(place.class)))
+        })
+    }
+
     pub(super) fn used_bytes(&self) -> u64 {
         let used = match self.sealed.load(Ordering::Acquire).checked_sub(1) {
             Some(sealed) => sealed,
