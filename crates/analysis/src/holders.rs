@@ -22,6 +22,15 @@ const CONVENTION: &str = concat!(
     r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.(?:chip\.\.)?|10heapledger(?:4chip)?9)allocator|^_ZN10heapledger(?:4chip)?5(?:entry|books)",
 );
 
+/// Functions with which programs and threads begin, in front of `main` and of what a thread was made for; and the loader's that run
+/// constructors. The C libraries are glibc and musl.
+const BEGINNING: &str = concat!(
+    r"^(?:_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|generic_start_main",
+    r"|start_thread|start|clone3?|__clone3?|_dl_start_user|_dl_init|call_init|do_init_fini|start_init)$",
+);
+
+static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNING).ok());
+
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
 
 /// Which functions hold blocks. A function that is looked through holds none: its caller does. If all of a stack would
@@ -29,13 +38,15 @@ static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVE
 #[derive(Clone, Debug)]
 pub struct Holders {
     conventional: bool,
+    /// Looks through [`BEGINNING`] too.
+    beginning: bool,
     hidden: Vec<Regex>,
 }
 
 impl Default for Holders {
     /// Looks through functions whose name says that they allocate, and through the standard libraries of C++ and Rust.
     fn default() -> Holders {
-        Holders { conventional: true, hidden: Vec::new() }
+        Holders { conventional: true, beginning: false, hidden: Vec::new() }
     }
 }
 
@@ -45,7 +56,12 @@ const HIDDEN_MAX: usize = 256;
 impl Holders {
     /// The innermost function, whatever its name.
     pub fn innermost() -> Holders {
-        Holders { conventional: false, hidden: Vec::new() }
+        Holders { conventional: false, beginning: false, hidden: Vec::new() }
+    }
+
+    /// Those that a call tree shows: the default, and not what comes before `main`.
+    pub fn of_tree() -> Holders {
+        Holders { beginning: true, ..Holders::default() }
     }
 
     /// Looks through functions with such names too.
@@ -70,7 +86,13 @@ impl Holders {
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
         let conventional = || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name));
-        !(self.conventional && conventional() || self.hidden.iter().any(|pattern| pattern.is_match(name)))
+        let begins = || BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name));
+        !(self.conventional && conventional() || self.beginning && begins() || self.hides(name))
+    }
+
+    /// Whether a function of this name matches one of the patterns to look through.
+    pub fn hides(&self, name: &str) -> bool {
+        self.hidden.iter().any(|pattern| pattern.is_match(name))
     }
 
     /// The frame that holds; `None` if the stack has no frames.

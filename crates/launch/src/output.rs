@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -194,6 +194,14 @@ impl Pending {
     /// Where to write.
     pub fn temporary(&self) -> PathBuf {
         self.workplace.join(TEMPORARY)
+    }
+
+    /// The file to write to, for nobody else: names of functions, paths and arguments are in it, as in a ledger.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.temporary())
     }
 
     /// Where to copy a live ledger to, before it is packed.

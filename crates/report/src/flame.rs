@@ -67,6 +67,9 @@ pub struct FlameView {
     pub inverted: bool,
     /// Whether what comes first is at the bottom, as flames burn. Otherwise it is on top.
     pub upwards: bool,
+    /// Whether a page shows wrappers, standard libraries and what comes before `main`: its tree has them. Of a picture and of lines, the
+    /// tree has what is shown.
+    pub wrappers: bool,
 }
 
 /// A flame graph.

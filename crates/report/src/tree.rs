@@ -40,6 +40,8 @@ pub struct TreeReport<'a> {
     pub limit: usize,
     /// In which order those below a node come; the greatest by `measure` first, if there is none.
     pub order: Option<&'a TreeOrder>,
+    /// Whether the tree has wrappers, standard libraries and what comes before `main`.
+    pub wrappers: bool,
     /// What was not seen.
     pub seen: &'a Seen,
     /// Nodes that were left out; known when it is written with a line for each.

@@ -123,7 +123,7 @@ fn a_picture_is_well_formed_and_tells_figures() {
     for inverted in [false, true] {
         for upwards in [false, true] {
             for measure in [Measure::LiveBytes, Measure::FreedBlocks] {
-                let picture = svg(&tree, &facts(), FlameView { measure, inverted, upwards });
+                let picture = svg(&tree, &facts(), FlameView { measure, inverted, upwards, wrappers: false });
                 check_xml(&picture);
                 assert!(picture.contains("quote&quot;&#39;&amp;amp;"), "{picture}");
                 assert!(!picture.contains("<script"));

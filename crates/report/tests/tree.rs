@@ -44,6 +44,7 @@ fn text_with(tree: &CallTree, sums: &SiteSums, set: impl FnOnce(&mut TreeReport<
         order: None,
         paint: Paint::default(),
         seen: &Seen::default(),
+        wrappers: true,
         left_out: 0,
     };
     set(&mut view);
@@ -163,6 +164,7 @@ fn every_node_is_a_line_of_json() {
         order: None,
         paint: Paint::default(),
         seen: &Seen::default(),
+        wrappers: true,
         left_out: 0,
     };
     let lines = |view: &mut TreeReport<'_>| {

@@ -48,8 +48,8 @@ pub struct TreeBuilder<'a> {
 }
 
 impl<'a> TreeBuilder<'a> {
-    /// An empty tree. Functions that
-    /// cannot hold blocks, by `holders`, are left out; what they would hold counts for their callers.
+    /// An empty tree. Functions that cannot hold blocks, by `holders`, are left out; what they would hold counts for their callers.
+    /// Of a stack that would be left out as a whole, the innermost function holds, if no pattern hides it.
     pub fn new(same: SameFunction, holders: &'a Holders) -> TreeBuilder<'a> {
         let mut levels = Interner::default();
         let level = levels.id(&Level::default());
@@ -106,8 +106,16 @@ impl<'a> TreeBuilder<'a> {
                 node = steps[step].to;
             }
             if node == first {
-                let name = if stack.codes.is_empty() { "code without a stack" } else { "hidden functions" };
-                let level = Level { kind: LevelKind::NoStack, name: name.into(), module: None };
+                let innermost = stack.codes.first().map(|id| names.frames(*id)).transpose()?;
+                let shown = innermost.and_then(|frames| {
+                    let levels = frames.iter().map(|frame| self.level(frame));
+                    levels.into_iter().find(|level| !self.holders.hides(&level.name))
+                });
+                // If all are left out, the innermost one holds; but for those that the reader wants to see nowhere.
+                let level = shown.unwrap_or_else(|| {
+                    let name = if stack.codes.is_empty() { "code without a stack" } else { "hidden functions" };
+                    Level { kind: LevelKind::NoStack, name: name.into(), module: None }
+                });
                 node = self.real_child(node, &level);
             }
             self.nodes[node as usize].own[side as usize] += sum.amounts;

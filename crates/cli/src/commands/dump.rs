@@ -1,7 +1,6 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
 use anyhow::Result;
-use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Scope;
 use heapledger_analysis::{Names, Seen, Selection, Sort};
 use heapledger_report::{BlocksReport, Context, Form, conversions};
@@ -25,6 +24,7 @@ Conversions of -f:
 
 Examples:
   heapledger dump heapledger.jq.4711.hl
+  heapledger dump 4711                   on a terminal: who holds what
   heapledger dump --sort size --limit 10 4711
   heapledger dump --where 'size >= 4K and fn ~ \"parse\" and age > 10s' 4711
   heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
@@ -46,6 +46,9 @@ pub(crate) struct DumpArgs {
     pub(crate) sort: SortArgs,
     #[command(flatten)]
     pub(crate) groups: GroupArgs,
+    /// Show each block by itself, also on a terminal, where a table of functions stands if no order and no limit is asked for
+    #[arg(long)]
+    pub(crate) blocks: bool,
     #[command(flatten)]
     pub(crate) form: FormArgs<Records>,
     #[command(flatten)]
@@ -82,10 +85,8 @@ pub(super) fn show_opened(args: &DumpArgs, opened: Opened) -> Result<()> {
     match (args.groups.by()?, args.groups.columns()?) {
         (Some(by), _) => tables::groups(args, opened, &by, &args.sort.groups()?),
         (_, Some(columns)) => tables::table(args, opened, &columns),
-        _ if *args.form.get() == Form::Csv => {
-            let columns = Field::usual_columns(&opened.ledger);
-            tables::table(args, opened, &columns)
-        }
+        _ if *args.form.get() == Form::Csv => tables::usual(args, opened),
+        _ if tables::begins_with_groups(args) => tables::groups_first(args, opened),
         _ => show_blocks(args, opened),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use heapledger_analysis::{Identity, Note};
-use heapledger_report::{FlameReport, FlameView, Form, Report, ReportError, clean, limited, sentence};
+use heapledger_report::{FlameReport, Form, Report, ReportError, clean, limited, sentence};
 
 use super::form::FormArgs;
 use super::opening::{OpeningArgs, open_target};
@@ -91,7 +91,9 @@ fn show(args: &FlameArgs) -> Result<()> {
     {
         bail!("a page is nothing for a terminal; leave -o away or name a file");
     }
-    let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>())?;
+    // A page has all functions, and a box that shows them.
+    let wrappers = args.shape.wrappers || form == Form::Html;
+    let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>(), wrappers)?;
     let facts = facts(&names, &ledgers, &grown, args.bytes)?;
     // Of a core dump: which moment it is of.
     for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
@@ -117,7 +119,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let shown: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let identity = Identity::of(&ledgers[0]);
-    let view = FlameView { measure: args.shape.by.measure(), inverted: args.shape.inverted, upwards: args.upwards };
+    let view = facts::view(args);
     let (tree, facts, sums, seen) = (&tree, &facts, &sums[0], &seen);
     let mut report = FlameReport { tree, facts, view, ledgers: &shown, identity: &identity, sums, seen };
     let write = |out: &mut dyn Write| {

@@ -30,7 +30,7 @@ width; in files and pipes they are whole.
 
 Examples:
   heapledger tree heapledger.jq.4711.hl
-  heapledger tree --inverted --no-wrappers --hide '^my_alloc' --min 5% 4711
+  heapledger tree --inverted --wrappers --hide '^my_alloc' --min 5% 4711
   heapledger tree --where 'age > 10s and size >= 4K' 4711
   heapledger tree --by allocated --threads --depth 3 heapledger.jq.4711.hl
   heapledger tree --csv --sort name --depth 5 heapledger.jq.4711.hl > tree.csv
@@ -76,7 +76,7 @@ fn show(args: &TreeArgs) -> Result<()> {
     let form = args.form.get();
     let for_programs = form.is_for_programs();
     let opened = args.ledger.open()?;
-    let grown = args.shape.grow(&[&opened.ledger])?;
+    let grown = args.shape.grow(&[&opened.ledger], args.shape.wrappers)?;
     let measure = args.shape.by.measure();
     let default = Least::Share(if for_programs { 0.0 } else { 0.01 });
     // Nothing is shown that does not hold anything, but for programs that want all.
@@ -95,6 +95,7 @@ fn show(args: &TreeArgs) -> Result<()> {
         limit: args.limit,
         order: order.as_ref(),
         paint: opened.context.paint,
+        wrappers: args.shape.wrappers,
         seen: &grown.seen,
         left_out: 0,
     };

@@ -3,11 +3,10 @@
 // The data: a tree in columns, parents before children. What a node holds are four figures: live bytes, live blocks,
 // freed bytes, freed blocks; of the newer ledger, and in a comparison of the older one too.
 const data = JSON.parse(document.getElementById('data').textContent);
-const count = data.level.length;
 const compared = data.compared !== null;
 const THREAD = 2;
 const BY = ['live_bytes', 'live_blocks', 'allocated_bytes', 'allocated_blocks', 'freed_bytes', 'freed_blocks'];
-const LABEL = BY.map((name) => name.replace('_', ' '));
+const LABEL = ['live bytes', 'live blocks', 'allocated bytes', 'allocations', 'freed bytes', 'frees'];
 const ROW = 19;
 const LEAST = 0.3;
 const $ = (id) => document.getElementById(id);
@@ -25,28 +24,73 @@ const figure = (amounts, at, by) => {
 };
 
 // --- the tree -----------------------------------------------------------------------------------------------
-const parent = new Int32Array(count);
-for (let i = 1; i < count; i++) parent[i] = i - data.up[i];
-const spread = (sparse) => {
-  const own = new Float64Array(count * 4);
-  for (let i = 0; i < sparse.length; i += 5) own.set(sparse.slice(i + 1, i + 5), sparse[i] * 4);
-  return own;
+// As it is, and without wrappers, standard libraries and what comes before main: what these hold counts for their callers.
+const whole = (() => {
+  const count = data.level.length, parent = new Int32Array(count);
+  for (let i = 1; i < count; i++) parent[i] = i - data.up[i];
+  const spread = (sparse) => {
+    const own = new Float64Array(count * 4);
+    for (let i = 0; i < sparse.length; i += 5) own.set(sparse.slice(i + 1, i + 5), sparse[i] * 4);
+    return own;
+  };
+  return { parent, level: data.level, file: data.file, line: data.line, flags: data.flags, own: [spread(data.own), spread(data.old)] };
+})();
+const plumbing = new Uint8Array(data.names.length);
+for (const level of data.plumbing) plumbing[level] = 1;
+const withoutPlumbing = () => {
+  const from = whole, size = from.level.length, place = new Int32Array(size), best = [0], below = new Map();
+  const holds = (i) => from.own.some((own) => own.subarray(i * 4, i * 4 + 4).some((figure) => figure > 0));
+  const made = { parent: [0], level: [from.level[0]], own: [[], []] };
+  const child = (above, i) => {
+    const key = above * data.names.length + from.level[i];
+    let at = below.get(key);
+    if (at === undefined) {
+      below.set(key, at = made.level.length);
+      made.parent.push(above);
+      made.level.push(from.level[i]);
+      best.push(i);
+    }
+    return at;
+  };
+  for (let i = 0; i < size; i++) {
+    const above = i === 0 ? 0 : place[from.parent[i]];
+    if (i === 0) place[i] = 0;
+    else if (!plumbing[from.level[i]]) place[i] = child(above, i);
+    else place[i] = above;
+    // Of a stack that would be left out as a whole, the innermost function holds.
+    const top = above === 0 || data.kinds[made.level[above]] === THREAD;
+    const holder = i > 0 && plumbing[from.level[i]] && top && holds(i) ? child(above, i) : place[i];
+    from.own.forEach((own, side) => {
+      for (let k = 0; k < 4; k++) made.own[side][holder * 4 + k] = (made.own[side][holder * 4 + k] || 0) + own[i * 4 + k];
+    });
+  }
+  const of = (column) => best.map((i) => column[i]);
+  return {
+    parent: Int32Array.from(made.parent), level: made.level, file: of(from.file), line: of(from.line), flags: of(from.flags),
+    own: made.own.map((own) => Float64Array.from({ length: made.level.length * 4 }, (_, i) => own[i] || 0)),
+  };
 };
 const summed = (own, each) => {
   const total = Float64Array.from(own);
   for (let i = count - 1; i > 0; i--) for (let k = 0; k < each; k++) total[parent[i] * each + k] += total[i * each + k];
   return total;
 };
-const own = [spread(data.own), spread(data.old)];
-const total = own.map((amounts) => summed(amounts, 4));
-const starts = new Int32Array(count + 2), below = new Int32Array(Math.max(0, count - 1));
-for (let i = 1; i < count; i++) starts[parent[i] + 2]++;
-for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
-for (let i = 1; i < count; i++) below[starts[parent[i] + 1]++] = i;
-const isTop = (i) => i === 0 || data.kinds[data.level[i]] === THREAD;
+let tree, count, parent, own, total, starts, below, reduced = null;
+const plant = (all) => {
+  tree = all ? whole : (reduced ||= withoutPlumbing());
+  ({ parent, own } = tree);
+  count = tree.level.length;
+  total = own.map((amounts) => summed(amounts, 4));
+  starts = new Int32Array(count + 2);
+  below = new Int32Array(Math.max(0, count - 1));
+  for (let i = 1; i < count; i++) starts[parent[i] + 2]++;
+  for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
+  for (let i = 1; i < count; i++) below[starts[parent[i] + 1]++] = i;
+};
+const isTop = (i) => i === 0 || data.kinds[tree.level[i]] === THREAD;
 
 // --- what is shown ------------------------------------------------------------------------------------------
-const state = { by: 0, width: 'larger', inverted: false, upwards: false, search: '' };
+const state = { by: 0, width: 'larger', inverted: false, upwards: false, wrappers: false, search: '' };
 let root, zoom, hover = null, selected = null, rows = [], pattern = null, matches = null, pending = false;
 let widths = null, ownWidths = null;
 
@@ -70,7 +114,7 @@ const make = (above, level, at, ends) => {
 const grouped = (above, at, ends) => {
   const groups = new Map();
   for (let i = 0; i < at.length; i++) {
-    const level = data.level[at[i]];
+    const level = tree.level[at[i]];
     let group = groups.get(level);
     if (!group) groups.set(level, group = [[], []]);
     group[0].push(at[i]);
@@ -82,7 +126,7 @@ const kids = (node) => {
   if (node.kids) return node.kids;
   if (!node.ends) {
     const first = node.at[0] === 0 ? 0 : starts[node.at[0]];
-    node.kids = Array.from(below.subarray(first, starts[node.at[0] + 1]), (i) => make(node, data.level[i], [i], null));
+    node.kids = Array.from(below.subarray(first, starts[node.at[0] + 1]), (i) => make(node, tree.level[i], [i], null));
   } else if (!node.above && data.byThread) {
     const ends = new Map();
     for (const i of node.ends) {
@@ -91,7 +135,7 @@ const kids = (node) => {
       if (!ends.has(top)) ends.set(top, []);
       ends.get(top).push(i);
     }
-    node.kids = [...ends].map(([top, ends]) => make(node, data.level[top], [top], ends));
+    node.kids = [...ends].map(([top, ends]) => make(node, tree.level[top], [top], ends));
   } else if (isTop(node.at[0])) {
     const ends = node.ends.filter((i) => !isTop(i));
     node.kids = grouped(node, ends, ends);
@@ -134,12 +178,13 @@ const walk = (path) => {
 };
 // Makes the tree of the view anew; what was zoomed to stays as far as it is there.
 const rebuild = (path) => {
+  plant(state.wrappers);
   measure();
   const ends = [];
   // Those that have no width now count in the other figures.
   const holds = (i) => own.some((amounts) => [0, 1, 2, 3].some((k) => amounts[i * 4 + k] > 0));
   if (state.inverted) for (let i = 0; i < count; i++) if (holds(i)) ends.push(i);
-  root = make(null, data.level[0], [0], state.inverted ? ends : null);
+  root = make(null, tree.level[0], [0], state.inverted ? ends : null);
   zoom = walk(path);
   hover = selected = null;
 };
@@ -177,11 +222,11 @@ const placeOf = (node) => {
     for (const [i, w] of sums) if (w > sums.get(best)) best = i;
   }
   const parts = [];
-  if (data.file[best] >= 0) {
-    const line = data.line[best] > 0 ? `:${data.line[best]}` : '';
-    parts.push(data.files[data.file[best]] + line + (data.flags[best] & 2 ? ' and other lines' : ''));
+  if (tree.file[best] >= 0) {
+    const line = tree.line[best] > 0 ? `:${tree.line[best]}` : '';
+    parts.push(data.files[tree.file[best]] + line + (tree.flags[best] & 2 ? ' and other lines' : ''));
   }
-  if (data.flags[best] & 1) parts.push('inlined');
+  if (tree.flags[best] & 1) parts.push('inlined');
   const module = data.moduleOf[node.level];
   if (module >= 0) parts.push(`in ${data.modules[module]}`);
   return parts.join(', ');

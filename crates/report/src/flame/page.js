@@ -2,17 +2,33 @@
 
 // --- colours ------------------------------------------------------------------------------------------------
 const dark = matchMedia('(prefers-color-scheme: dark)');
+// Boxes of the bar, and what they are called in the page's address.
+const VIEWS = ['inverted', 'upwards', 'wrappers'];
+// Modules in the legend.
+const LEGEND = 6;
 const HUES = [28, 205, 140, 265, 50, 175, 335, 95, 230, 5];
 let colours = new Map();
+// The largest change of one function within what is zoomed to: below that are its parts.
+let greatest = 0;
+const weigh = () => {
+  greatest = 0;
+  if (!compared) return;
+  for (let i = 1; i < count; i++) {
+    const [now, then] = total.map((amounts) => figure(amounts, i * 4, state.by));
+    greatest = Math.max(greatest, Math.abs(now - then));
+  }
+};
+const hueOf = (module) => HUES[module % HUES.length];
 const mix = (from, to, part) => from.map((c, i) => Math.round(c + (to[i] - c) * part));
 const colour = (node) => {
   if (compared) {
     const [now, then] = amounts(node).map((a) => figure(a, 0, state.by));
-    const part = Math.max(now, then) > 0 ? (now - then) / Math.max(now, then) : 0;
+    // By how much, of the largest change of all: so what has grown by much stands out from what has grown by little.
+    const part = greatest > 0 ? (now - then) / greatest : 0;
     const [neutral, grown, shrunk] = dark.matches
       ? [[58, 63, 70], [176, 52, 44], [44, 98, 190]] : [[226, 229, 233], [236, 92, 78], [92, 146, 236]];
     // A little is seen as a little, but seen.
-    const strength = part === 0 ? 0 : 0.2 + 0.8 * Math.sqrt(Math.abs(part));
+    const strength = part === 0 ? 0 : 0.12 + 0.88 * Math.min(1, Math.abs(part));
     return `rgb(${mix(neutral, part > 0 ? grown : shrunk, strength)})`;
   }
   let known = colours.get(node.level);
@@ -23,7 +39,7 @@ const colour = (node) => {
   const shade = hash % 5;
   if (module < 0) known = dark.matches ? `hsl(215 8% ${30 + shade}%)` : `hsl(215 14% ${82 + shade}%)`;
   else {
-    const hue = HUES[module % HUES.length] + (hash % 9) - 4;
+    const hue = hueOf(module) + (hash % 9) - 4;
     known = dark.matches ? `hsl(${hue} 38% ${27 + shade * 2}%)` : `hsl(${hue} 72% ${71 + shade * 2.5}%)`;
   }
   colours.set(node.level, known);
@@ -170,8 +186,7 @@ const head = () => {
   $('total').textContent = by > 0 && data.gap ? `${text}. ${data.gap}` : text;
   $('by').value = BY[state.by];
   $('width').value = state.width;
-  $('inverted').checked = state.inverted;
-  $('upwards').checked = state.upwards;
+  for (const key of VIEWS) $(key).checked = state[key];
   $('reset').disabled = zoom === root && !state.search;
   const path = $('path'), inner = document.createElement('bdi');
   path.replaceChildren(inner);
@@ -190,17 +205,40 @@ const head = () => {
   else {
     // Stacks in which a match occurs, each once.
     const inside = new Uint8Array(count);
+    const shown = new Set();
     let sum = 0;
     for (let i = 1; i < count; i++) {
-      inside[i] = inside[parent[i]] || matches[data.level[i]];
+      if (matches[tree.level[i]]) shown.add(tree.level[i]);
+      inside[i] = inside[parent[i]] || matches[tree.level[i]];
       if (inside[i] && !inside[parent[i]]) sum += widths[i];
     }
-    const functions = matches.reduce((a, b) => a + b, 0);
+    const functions = shown.size;
     found.textContent = functions === 0 ? 'no match'
       : `${commas(functions)} ${functions === 1 ? 'function' : 'functions'}, ${words(state.by, sum)} (${share(sum, widths[0])})`;
   }
   tell();
   redraw();
+};
+
+// What is drawn in which colour; of modules those that hold most.
+const legend = () => {
+  const list = $('legend');
+  list.replaceChildren();
+  const entry = (paint, text) => {
+    const item = put('span', '', list);
+    put('i', '', item).style.background = paint;
+    item.append(text);
+  };
+  if (compared) {
+    entry('rgb(236, 92, 78)', 'grown');
+    entry('rgb(92, 146, 236)', 'shrunk');
+    list.append('deeper: by more');
+    return;
+  }
+  data.modules.slice(0, LEGEND).forEach((name, module) => {
+    entry(dark.matches ? `hsl(${hueOf(module)} 38% 31%)` : `hsl(${hueOf(module)} 72% 76%)`, name.replace(/^.*\//, ''));
+  });
+  if (data.modules.length > LEGEND) list.append(`and ${commas(data.modules.length - LEGEND)} more`);
 };
 
 // --- the address of the page holds what is shown --------------------------------------------------------------
@@ -209,7 +247,7 @@ const address = () => {
   if (zoom !== root) parts.set('zoom', levels(zoom).join('.'));
   if (state.search) parts.set('search', state.search);
   if (BY[state.by] !== data.view.by) parts.set('by', BY[state.by]);
-  for (const key of ['inverted', 'upwards']) if (state[key] !== data.view[key]) parts.set(key, state[key] ? '1' : '0');
+  for (const key of VIEWS) if (state[key] !== data.view[key]) parts.set(key, state[key] ? '1' : '0');
   if (state.width !== 'larger') parts.set('width', state.width);
   return parts.toString();
 };
@@ -221,24 +259,26 @@ const note = (push) => {
 const seek = (name) => {
   // A name instead of a path: the widest place of this function.
   let best = 0;
-  for (let i = 1; i < count; i++) if (data.names[data.level[i]] === name && (best === 0 || widths[i] > widths[best])) best = i;
+  for (let i = 1; i < count; i++) if (data.names[tree.level[i]] === name && (best === 0 || widths[i] > widths[best])) best = i;
   if (best === 0) return [];
-  if (state.inverted) return [data.level[best]];
+  if (state.inverted) return [tree.level[best]];
   const path = [];
-  for (let i = best; i !== 0; i = parent[i]) path.push(data.level[i]);
+  for (let i = best; i !== 0; i = parent[i]) path.push(tree.level[i]);
   return path.reverse();
 };
 const arrive = () => {
   const parts = new URLSearchParams(location.hash.slice(1));
   const by = BY.indexOf(parts.get('by') ?? data.view.by);
   state.by = by < 0 ? 0 : by;
-  for (const key of ['inverted', 'upwards']) state[key] = parts.has(key) ? parts.get(key) === '1' : data.view[key];
+  for (const key of VIEWS) state[key] = parts.has(key) ? parts.get(key) === '1' : data.view[key];
   state.width = ['new', 'old'].includes(parts.get('width')) ? parts.get('width') : 'larger';
   state.search = parts.get('search') ?? '';
   $('search').value = state.search;
   rebuild([]);
+  weigh();
   const wanted = parts.get('zoom') ?? '';
-  zoom = walk(/^[\d.]*$/.test(wanted) ? wanted.split('.').filter(Boolean).map(Number) : seek(wanted));
+  const path = /^[\d.]*$/.test(wanted) ? wanted.split('.').filter(Boolean).map(Number) : seek(wanted);
+  zoom = walk(path.filter((level) => state.wrappers || !plumbing[level]));
   find();
   head();
   if (state.upwards) redrawAtEnd();
@@ -247,6 +287,26 @@ const redrawAtEnd = () => {
   draw();
   graph.scrollTop = state.upwards ? graph.scrollHeight : 0;
   redraw();
+};
+
+// The least that a reader wants to know, beside the pointer.
+const tip = (event) => {
+  const box = $('tip');
+  box.hidden = !hover || event.pointerType === 'touch';
+  if (box.hidden) return;
+  const [now, then] = amounts(hover).map((a) => figure(a, 0, state.by));
+  const all = figure(amounts(root)[0], 0, state.by);
+  box.replaceChildren();
+  put('b', nameOf(hover), box);
+  const place = placeOf(hover);
+  if (place) put('span', place, box);
+  const line = put('span', `${words(state.by, now)} ${LABEL[state.by]} (${share(now, all)})`, box);
+  if (compared) line.append(', ', change(state.by, now, then));
+  // Beside the pointer, and within the page.
+  const wide = document.documentElement.clientWidth, high = document.documentElement.clientHeight;
+  const left = event.clientX + 14, top = event.clientY + 18;
+  box.style.left = `${Math.max(4, left + box.offsetWidth > wide ? event.clientX - box.offsetWidth - 10 : left)}px`;
+  box.style.top = `${Math.max(4, top + box.offsetHeight > high ? event.clientY - box.offsetHeight - 12 : top)}px`;
 };
 
 // --- what a reader does ---------------------------------------------------------------------------------------
@@ -273,11 +333,13 @@ const find = () => {
 const turn = (set) => {
   const path = levels(zoom), inverted = state.inverted;
   Object.assign(state, set);
-  rebuild(state.inverted === inverted ? path : []);
+  // Functions that are left out now are none of the path any more.
+  rebuild(state.inverted === inverted ? path.filter((level) => state.wrappers || !plumbing[level]) : []);
+  weigh();
   find();
   note(false);
   head();
-  if ('upwards' in set || 'inverted' in set) redrawAtEnd();
+  if ('upwards' in set || 'inverted' in set || 'wrappers' in set) redrawAtEnd();
 };
 const show = (node) => {
   const y = yOf(node.depth);
@@ -304,9 +366,11 @@ canvas.addEventListener('pointermove', (event) => {
     tell();
     redraw();
   }
+  tip(event);
 });
 canvas.addEventListener('pointerleave', () => {
   hover = null;
+  $('tip').hidden = true;
   tell();
   redraw();
 });
@@ -319,13 +383,13 @@ graph.addEventListener('scroll', redraw);
 new ResizeObserver(() => (state.upwards ? redrawAtEnd() : redraw())).observe(graph);
 dark.addEventListener('change', () => {
   colours = new Map();
+  legend();
   redraw();
 });
 $('bar').addEventListener('submit', (event) => event.preventDefault());
 $('by').addEventListener('change', (event) => turn({ by: BY.indexOf(event.target.value) }));
 $('width').addEventListener('change', (event) => turn({ width: event.target.value }));
-$('inverted').addEventListener('change', (event) => turn({ inverted: event.target.checked }));
-$('upwards').addEventListener('change', (event) => turn({ upwards: event.target.checked }));
+for (const key of VIEWS) $(key).addEventListener('change', (event) => turn({ [key]: event.target.checked }));
 const reset = () => {
   state.search = $('search').value = '';
   find();
@@ -382,6 +446,7 @@ document.addEventListener('keydown', (event) => {
     if (zoom.above) zoomTo(zoom.above);
   } else if (event.key === 'i') turn({ inverted: !state.inverted });
   else if (event.key === 'f') turn({ upwards: !state.upwards });
+  else if (event.key === 's') turn({ wrappers: !state.wrappers });
   else if (/^[1-6]$/.test(event.key)) turn({ by: Number(event.key) - 1 });
   else return;
   event.preventDefault();
@@ -393,4 +458,5 @@ BY.forEach((name, i) => {
   option.value = name;
 });
 $('across').hidden = !compared;
+legend();
 arrive();

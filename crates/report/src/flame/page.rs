@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use heapledger_analysis::Holders;
 use heapledger_analysis::tree::{CallTree, LevelKind, Measure, Side};
 use serde::Serialize;
 
@@ -31,6 +32,8 @@ struct Data<'a> {
     /// By level: index into `modules`, or -1. The first modules hold most.
     module_of: Vec<i64>,
     modules: Vec<std::borrow::Cow<'a, str>>,
+    /// Levels that a reader sees only when asked: wrappers, standard libraries, what comes before `main`.
+    plumbing: Vec<usize>,
     files: Vec<std::borrow::Cow<'a, str>>,
     /// By node: how many nodes back its parent is.
     up: Vec<u32>,
@@ -50,6 +53,7 @@ struct View {
     by: &'static str,
     inverted: bool,
     upwards: bool,
+    wrappers: bool,
 }
 
 /// A figure's name in data.
@@ -103,7 +107,12 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
         gap: &facts.gap,
         parts: &facts.parts,
         by_thread: tree.by_thread,
-        view: View { by: figure(view.measure), inverted: view.inverted, upwards: view.upwards },
+        view: View {
+            by: figure(view.measure),
+            inverted: view.inverted,
+            upwards: view.upwards,
+            wrappers: view.wrappers,
+        },
         names: levels.iter().map(|index| clean(&level(index).name)).collect(),
         kinds: levels
             .iter()
@@ -119,6 +128,12 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
             .map(|index| level(index).module.as_deref().and_then(|path| hues.get(path)).map_or(-1, |hue| *hue as i64))
             .collect(),
         modules: modules.iter().map(|(module, _)| clean(module)).collect(),
+        plumbing: {
+            let holders = Holders::of_tree();
+            let is_function = |index: &u32| level(index).kind == LevelKind::Function;
+            let levels = levels.iter().enumerate().filter(|(_, index)| is_function(index));
+            levels.filter(|(_, index)| !holders.holds_name(level(index).plain_name())).map(|(place, _)| place).collect()
+        },
         files: files.iter().map(|index| clean(&tree.files[*index as usize])).collect(),
         up: tree.nodes.iter().zip(0u32..).map(|(node, id)| id - node.parent).collect(),
         level: level_of,

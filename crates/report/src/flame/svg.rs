@@ -216,7 +216,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
 /// # Errors
 /// If it cannot be written.
 pub fn flame_svg(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view: FlameView) -> io::Result<()> {
-    let FlameView { measure, inverted, upwards } = view;
+    let FlameView { measure, inverted, upwards, .. } = view;
     let room = WIDTH - 2.0 * MARGIN;
     // What would be too narrow is not even turned round.
     let least = (widths(tree, measure)[0] as f64 * LEAST / room) as u64;

@@ -126,6 +126,9 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
     let whole = total(figures, measure, &tree.root());
     let part = part(view.sums, measure).map_or_else(String::new, |part| format!(", {part}"));
     writeln!(out, "{}", lines(format!("{whole}{part}")))?;
+    if !view.wrappers {
+        writeln!(out, "{}", paint.faint("Without libraries' functions and wrappers: --wrappers shows them"))?;
+    }
     if let Some(chosen) = &view.sums.filter {
         writeln!(out, "{}", lines(format!("Only where {}", clean(chosen))))?;
     }

@@ -1,10 +1,12 @@
 //! Blocks as a table, or added up.
 
+use std::io::{self, IsTerminal};
+
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupOrder, Scope};
 use heapledger_analysis::{Groups, Seen};
-use heapledger_report::BlockTable;
+use heapledger_report::{BlockTable, Form};
 
 use super::{DumpArgs, select};
 use crate::commands::grouped::{self, Asked};
@@ -25,6 +27,12 @@ pub(super) fn table(args: &DumpArgs, opened: Opened, columns: &[Field]) -> Resul
     args.ledger.view.present(args.form.get(), &mut report)
 }
 
+/// Blocks as a table of what is usually asked for.
+pub(super) fn usual(args: &DumpArgs, opened: Opened) -> Result<()> {
+    let columns = Field::usual_columns(&opened.ledger);
+    table(args, opened, &columns)
+}
+
 /// Blocks, added up.
 pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &GroupOrder) -> Result<()> {
     let DumpArgs { ledger, filter, groups, limit, form, naming, .. } = args;
@@ -32,4 +40,18 @@ pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &Grou
     grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {
         Groups::of(ledger, by, filter, holders, (order, limit), progress)
     })
+}
+
+/// Whether functions are shown in place of blocks: a person who asks for nothing in particular wants to know who holds the memory, not
+/// where each block lies.
+pub(super) fn begins_with_groups(args: &DumpArgs) -> bool {
+    let asks = args.blocks || args.limit.limit.is_some() || args.groups.top.is_some() || args.sort.is_given();
+    !asks && *args.form.get() == Form::Text && io::stdout().is_terminal()
+}
+
+/// Blocks by function, and how each is seen by itself.
+pub(super) fn groups_first(args: &DumpArgs, opened: Opened) -> Result<()> {
+    groups(args, opened, &[Field::Function], &args.sort.groups()?)?;
+    crate::say("that is who holds them; --blocks shows each block by itself, with its stack");
+    Ok(())
 }

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use heapledger_analysis::{Clock, Identity};
-use heapledger_report::{FlameFacts, FlameSource};
+use heapledger_report::{FlameFacts, FlameSource, FlameView};
 use heapledger_source::Ledger;
 
+use super::FlameArgs;
 use crate::commands::tree::Grown;
 
 /// The facts of these ledgers, by these names.
@@ -30,4 +31,10 @@ pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_b
         sources.push(FlameSource { ledger: name, identity, clock, sums });
     }
     Ok(FlameFacts::of(&sources, &grown.seen, exact_bytes))
+}
+
+/// How it is first shown.
+pub(super) fn view(args: &FlameArgs) -> FlameView {
+    let (measure, inverted, wrappers) = (args.shape.by.measure(), args.shape.inverted, args.shape.wrappers);
+    FlameView { measure, inverted, upwards: args.upwards, wrappers }
 }

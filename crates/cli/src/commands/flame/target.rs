@@ -93,7 +93,7 @@ fn place(
 ) -> Result<()> {
     let placed = || {
         let pending = Pending::new(path.to_owned())?;
-        write(&mut BufWriter::new(File::create(pending.temporary())?))?;
+        write(&mut BufWriter::new(pending.create()?))?;
         put(pending)
     };
     let path = placed().map_err(|error| unwritten(path, &error))?;

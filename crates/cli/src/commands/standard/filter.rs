@@ -77,8 +77,8 @@ impl FilterArgs {
 
     /// Which functions stay where all functions are shown: those of --hide go, and if `conventional`, those that are
     /// looked through anyway.
-    pub(crate) fn shown(&self, conventional: bool) -> Result<Holders> {
-        let mut holders = if conventional { Holders::default() } else { Holders::innermost() };
+    pub(crate) fn shown(&self, wrappers: bool) -> Result<Holders> {
+        let mut holders = if wrappers { Holders::innermost() } else { Holders::of_tree() };
         for pattern in &self.holders.hide {
             holders.hide(pattern).map_err(|error| Usage::in_value("--hide", &error))?;
         }

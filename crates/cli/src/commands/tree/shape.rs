@@ -37,9 +37,10 @@ pub(crate) struct ShapeArgs {
     /// Make the allocating threads the first level
     #[arg(long)]
     pub(crate) threads: bool,
-    /// Leave out functions that are wrappers by name (xmalloc), and the standard libraries of C++ and Rust
+    /// Show what else is left out: functions that are wrappers by name (xmalloc), the standard libraries of C++ and Rust, and what
+    /// comes before main
     #[arg(long)]
-    pub(crate) no_wrappers: bool,
+    pub(crate) wrappers: bool,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
@@ -86,10 +87,10 @@ pub(in crate::commands) struct Grown {
 
 impl ShapeArgs {
     /// The tree of one ledger, or of two laid over each other, the newer one first. Callers first, whatever is asked
-    /// for.
-    pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger]) -> Result<Grown> {
+    /// for. `wrappers`: with what is left out else, whether or not that is asked for.
+    pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger], wrappers: bool) -> Result<Grown> {
         self.naming.check(ledgers)?;
-        let holders = self.filter.shown(self.no_wrappers)?;
+        let holders = self.filter.shown(wrappers)?;
         let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
         let mut builder = TreeBuilder::new(same, &holders);
         let mut all = Vec::new();
