@@ -1,7 +1,7 @@
 // flags: -pthread
 // run: 1024
 // stress: 512 1
-// losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost unknown_frees stacks_broken
+// losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost sums_lost unknown_frees stacks_broken
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Sets a limit on its own address space, ARG1 MiB (default 1024), and eats it up in four threads by every function: each gets
 // nothing and ENOMEM at last, has what it had, can free all of it, and then has memory again. ARG2 times (default 3).

@@ -15,6 +15,7 @@ mod order;
 mod places;
 mod pool;
 mod publication;
+mod sums;
 mod waiting;
 
 /// Checks a model with at most so many preemptions of a running thread: nearly all bugs show with two,

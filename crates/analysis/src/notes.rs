@@ -147,6 +147,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::WideLost,
     TallyCounter::ThreadsUnnamed,
     TallyCounter::HistoryLost,
+    TallyCounter::SumsLost,
     TallyCounter::LabelsLost,
     TallyCounter::MarksLost,
     TallyCounter::WindowsLost,

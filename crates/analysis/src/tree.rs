@@ -6,8 +6,10 @@
 //!
 //! What the figures are:
 //! * *live*: the blocks that live;
-//! * *freed*: the freed blocks that the history still holds, at the place that **allocated** them;
-//! * *allocated*: both together. [`SiteSums::frees_missing`] says how many freed blocks are in no figure.
+//! * *freed*: the freed blocks, at the place that **allocated** them: all of them if the recorder has summed them by call site and all are
+//!   asked for together ([`SiteSums::is_whole`]), else those that the history still holds;
+//! * *allocated*: both together. [`SiteSums::frees_missing`] says how many freed blocks are in no figure;
+//! * *peak*: the blocks that lived when most bytes did; *temporary*: those that were freed at once. Both come from the recorder's sums.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -36,27 +38,56 @@ pub enum Measure {
     FreedBytes,
     /// Freed blocks in the history.
     FreedBlocks,
+    /// Bytes of blocks that lived at the peak.
+    PeakBytes,
+    /// Blocks that lived at the peak.
+    PeakBlocks,
+    /// Bytes of blocks that were freed by the very next event of the thread that had allocated them.
+    TemporaryBytes,
+    /// Such blocks.
+    TemporaryBlocks,
 }
 
 impl Measure {
     /// All of them.
-    pub const ALL: [Measure; 6] = [
+    pub const ALL: [Measure; 10] = [
         Measure::LiveBytes,
         Measure::LiveBlocks,
         Measure::AllocatedBytes,
         Measure::AllocatedBlocks,
         Measure::FreedBytes,
         Measure::FreedBlocks,
+        Measure::PeakBytes,
+        Measure::PeakBlocks,
+        Measure::TemporaryBytes,
+        Measure::TemporaryBlocks,
     ];
 
     /// Whether it counts bytes.
     pub fn is_bytes(self) -> bool {
-        matches!(self, Measure::LiveBytes | Measure::AllocatedBytes | Measure::FreedBytes)
+        matches!(
+            self,
+            Measure::LiveBytes
+                | Measure::AllocatedBytes
+                | Measure::FreedBytes
+                | Measure::PeakBytes
+                | Measure::TemporaryBytes
+        )
     }
 
-    /// Whether it depends on what the history still holds.
+    /// Whether it tells of freed blocks: of the whole run, or as far as the history still holds them, see [`SiteSums::is_whole`].
     pub fn needs_history(self) -> bool {
         !matches!(self, Measure::LiveBytes | Measure::LiveBlocks)
+    }
+
+    /// Whether only sums over the whole run tell of it.
+    pub fn needs_sums(self) -> bool {
+        self.is_of_peak() || matches!(self, Measure::TemporaryBytes | Measure::TemporaryBlocks)
+    }
+
+    /// Whether it is of what lived at the peak.
+    pub fn is_of_peak(self) -> bool {
+        matches!(self, Measure::PeakBytes | Measure::PeakBlocks)
     }
 
     /// The same in blocks if it counts bytes, and in bytes if it counts blocks.
@@ -69,6 +100,10 @@ impl Measure {
             Measure::AllocatedBlocks => Measure::AllocatedBytes,
             Measure::FreedBytes => Measure::FreedBlocks,
             Measure::FreedBlocks => Measure::FreedBytes,
+            Measure::PeakBytes => Measure::PeakBlocks,
+            Measure::PeakBlocks => Measure::PeakBytes,
+            Measure::TemporaryBytes => Measure::TemporaryBlocks,
+            Measure::TemporaryBlocks => Measure::TemporaryBytes,
         }
     }
 }
@@ -84,6 +119,14 @@ pub struct Amounts {
     pub freed_bytes: u64,
     /// Freed blocks in the history.
     pub freed_blocks: u64,
+    /// Bytes of blocks that lived at the peak.
+    pub peak_bytes: u64,
+    /// Blocks that lived at the peak.
+    pub peak_blocks: u64,
+    /// Bytes of those freed blocks that were freed by the very next event of the thread that had allocated them.
+    pub temporary_bytes: u64,
+    /// Such blocks.
+    pub temporary_blocks: u64,
 }
 
 impl Amounts {
@@ -96,6 +139,10 @@ impl Amounts {
             Measure::AllocatedBlocks => self.live_blocks.saturating_add(self.freed_blocks),
             Measure::FreedBytes => self.freed_bytes,
             Measure::FreedBlocks => self.freed_blocks,
+            Measure::PeakBytes => self.peak_bytes,
+            Measure::PeakBlocks => self.peak_blocks,
+            Measure::TemporaryBytes => self.temporary_bytes,
+            Measure::TemporaryBlocks => self.temporary_blocks,
         }
     }
 
@@ -116,6 +163,10 @@ impl AddAssign for Amounts {
         self.live_blocks = self.live_blocks.saturating_add(other.live_blocks);
         self.freed_bytes = self.freed_bytes.saturating_add(other.freed_bytes);
         self.freed_blocks = self.freed_blocks.saturating_add(other.freed_blocks);
+        self.peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
+        self.peak_blocks = self.peak_blocks.saturating_add(other.peak_blocks);
+        self.temporary_bytes = self.temporary_bytes.saturating_add(other.temporary_bytes);
+        self.temporary_blocks = self.temporary_blocks.saturating_add(other.temporary_blocks);
     }
 }
 

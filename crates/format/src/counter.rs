@@ -147,6 +147,8 @@ counters! {
         LostBytes = 35, "lost_bytes";
         /// Errors found where nothing is recorded, in forked children and after the end of the recording: standard error has them.
         ErrorsUnrecorded = 36, "errors_unrecorded";
+        /// Frees that found no room in the sums by call site.
+        SumsLost = 37, "sums_lost";
     }
 }
 

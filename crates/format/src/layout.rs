@@ -72,8 +72,10 @@ fields! {
     FreedCore = 72;
     /// History: the counter of that core.
     FreedCycles = 73;
-    /// Reserved. History: 1 if the free was the very next event of the thread that had allocated.
+    /// History: 1 if the free was the very next event of the thread that had allocated.
     FreedNext = 74;
+    /// History: 1 if the entry is in the section `sums` already.
+    FreedSummed = 75;
 }
 
 impl Field {

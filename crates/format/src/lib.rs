@@ -45,6 +45,7 @@ pub mod region;
 pub mod sample;
 pub mod section;
 pub mod session;
+pub mod sums;
 
 pub use bytes::{ByteOrder, WordSize};
 pub use counter::{GlobalCounter, TallyCounter};

@@ -3,7 +3,7 @@
 //! ```text
 //!          63            48 47                                                            0
 //! word 0  | THREAD      16 | NUMBER (number + 1, the commit word)                       48 |
-//! word 1  | HEAP 8 |-2-| KIND 6 | ADDRESS                                               48 |
+//! word 1  | HEAP 8 | S 1 | N 1 | KIND 6 | ADDRESS                                       48 |
 //! word 2  | SITE                             32 | SIZE                                  32 |
 //! word 3  | EXCESS           20 | TIME                                                  44 |
 //!          ---- a record ends here; a history entry goes on ----
@@ -12,6 +12,8 @@
 //! word 6  | FREED_LABEL      20 | FREED_TIME                                            44 |
 //! word 7  | FREED_WIDE                                                                  64 |
 //! ```
+//!
+//! S and N are FREED_SUMMED and FREED_NEXT: 0 in records.
 
 use crate::bytes::{Codec, WordSize};
 use crate::ids::{LabelId, Site, ThreadRow, Ticks};
@@ -90,6 +92,10 @@ pub const TIME_MAX: Ticks = Ticks(mask(44));
 pub const LABEL_OTHER: u32 = mask(20) as u32;
 /// Where it stands in its word.
 pub const FREED_LABEL_SHIFT: u32 = 44;
+/// Where FREED_NEXT stands, in word 1 of a history entry.
+pub const FREED_NEXT_SHIFT: u32 = 54;
+/// Where FREED_SUMMED stands, in word 1 of a history entry.
+pub const FREED_SUMMED_SHIFT: u32 = 55;
 /// The two numbers of a `realloc` are so far apart at most.
 pub const LATER_MAX: u32 = mask(26) as u32;
 
@@ -159,13 +165,14 @@ pub fn layout_64(options: Options) -> RecordLayout {
         })
 }
 
-/// The same with a label for each block of the history: of a recorder that can be given labels.
+/// The same with a label for each block of the history, and what its sums by call site need: of a recorder that can be given labels,
+/// and that sums.
 pub fn labelled_layout_64(options: Options) -> RecordLayout {
+    const PLACES: [(Field, u8, u16); 3] =
+        [(Field::FreedLabel, 20, 428), (Field::FreedNext, 1, 118), (Field::FreedSummed, 1, 119)];
     let layout = layout_64(options);
-    match options.has(Options::HISTORY) {
-        true => layout.with(Field::FreedLabel as u8, 20, 428).unwrap_or(layout),
-        false => layout,
-    }
+    let places = if options.has(Options::HISTORY) { &PLACES[..] } else { &[] };
+    places.iter().fold(layout, |layout, (field, width, at)| layout.with(*field as u8, *width, *at).unwrap_or(layout))
 }
 
 impl Entry {

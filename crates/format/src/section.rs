@@ -71,7 +71,7 @@ section_kinds! {
     Accounts = 20, "accounts";
     /// What threads freed of others' and is not in the accounts yet, see [`crate::account::FreedOfOthers`].
     AccountFrees = 21, "account_frees";
-    /// Reserved: sums by call site over the whole run.
+    /// What was freed of each call site over the whole run, see [`crate::sums::Sum`].
     Sums = 22, "sums";
     /// Reserved: figures of the process over time.
     Timeline = 23, "timeline";
@@ -81,6 +81,8 @@ section_kinds! {
     Inherited = 25, "inherited";
     /// Further counters of a small target, whose header has not all, see [`counter`].
     Counters = 26, "counters";
+    /// Where in each thread's numbers the peak lies, see [`crate::sums::PeakCut`].
+    PeakCuts = 27, "peak_cuts";
 }
 
 /// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before
@@ -88,6 +90,8 @@ section_kinds! {
 /// records are read with these.
 pub const COPIED_FIRST: &[SectionKind] = &[
     SectionKind::Records,
+    SectionKind::Sums,
+    SectionKind::PeakCuts,
     SectionKind::History,
     SectionKind::Tallies,
     SectionKind::Wide,

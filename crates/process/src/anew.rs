@@ -48,6 +48,7 @@ unsafe fn forget(shared: &'static Shared) {
         shared.texts.unmap(&alone);
         shared.labels.unmap(&alone);
         shared.accounts.unmap(&alone);
+        shared.sums.unmap(&alone);
         shared.windows.unmap(&alone);
         shared.heap_books.unmap(&alone);
         if let Some(mapping) = shared.ledger().mapping() {

@@ -14,9 +14,12 @@ use crate::publication;
 use crate::shared::Shared;
 use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
+use crate::summing;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::header::State;
-use heapledger_format::record::{ADDRESS_MAX, FREED_LABEL_SHIFT, Options, RECORD_WORDS};
+use heapledger_format::record::{
+    ADDRESS_MAX, FREED_LABEL_SHIFT, FREED_NEXT_SHIFT, HISTORY_WORDS, Options, RECORD_WORDS,
+};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
@@ -133,13 +136,29 @@ impl Access<'_> {
         let entry = self.state.next_entry;
         self.state.next_entry = self.state.next_entry.wrapping_add(1);
         self.write_history(entry, slot, freed);
-        self.state.end_single_entry(self.shared);
+        self.state.is_due = self.state.next_entry == self.state.end_entry;
     }
 
     /// Writes an entry that is leased to this thread.
     #[inline(always)]
     fn write_history(&mut self, entry: u64, slot: Slot, freed: &Freed) {
         let entry = self.shared.ledger().section(SectionKind::History).element(entry);
+        history::write(entry, &self.freed_words(slot, freed));
+        self.state.count(TallyCounter::HistoryEntered, 1);
+    }
+
+    /// A free that the history has no room for, or that nobody keeps: written down here, and [added](after_history) later. One after
+    /// the other: that takes less stack.
+    #[cold]
+    #[inline(never)]
+    fn keep_at_hand(&mut self, slot: Slot, freed: &Freed) {
+        let words = self.freed_words(slot, freed);
+        (self.state.at_hand, self.state.is_at_hand, self.state.is_due) = (words, true, true);
+    }
+
+    /// The words of a history entry.
+    #[inline(always)]
+    fn freed_words(&mut self, slot: Slot, freed: &Freed) -> [u64; HISTORY_WORDS] {
         let block = self.shared.words_of(slot, Ordering::Relaxed);
         let actual = match Entry::packed_actual(&block) {
             Some(_) if self.about == AboutBlock::Aligned => 0,
@@ -154,9 +173,28 @@ impl Access<'_> {
             false => 0,
         };
         let time = end[2] | label << FREED_LABEL_SHIFT;
-        let words = [block[0], block[1], block[2], block[3], end[0], end[1], time, actual];
-        history::write(entry, &words);
-        self.state.count(TallyCounter::HistoryEntered, 1);
+        // Thread and number in one word: the same thread, and its next number.
+        let is_next = end[0].wrapping_sub(block[0]) == 1
+            || block[0] == self.state.before_lease && number.0 == self.state.first_number;
+        let address = block[1] | u64::from(is_next) << FREED_NEXT_SHIFT;
+        [block[0], address, block[2], block[3], end[0], end[1], time, actual]
+    }
+}
+
+/// What follows from an entry that was the last of its lease, or that is at hand. Leases end as soon as they are filled, so that a thread that
+/// rests keeps nothing from others.
+#[cold]
+#[inline(never)]
+fn after_history(shared: &Shared, mut state: Entered) {
+    state.is_due = false;
+    if state.next_entry == state.end_entry {
+        state.end_entries(shared, 1);
+    }
+    if state.is_at_hand {
+        state.is_at_hand = false;
+        if !summing::add_one(shared, &state) {
+            state.count(TallyCounter::SumsLost, 1);
+        }
     }
 }
 
@@ -164,7 +202,7 @@ impl Access<'_> {
 #[cold]
 #[inline(never)]
 fn more_entries(shared: &Shared, mut state: Entered) -> bool {
-    state.end_entries(shared);
+    state.end_entries(shared, 1);
     let Some(lease) = shared.history.lease(shared.ledger(), state.entries_filled) else { return false };
     state.entries_filled = state.entries_filled.wrapping_add(lease.count);
     state.next_entry = lease.first;
@@ -173,24 +211,21 @@ fn more_entries(shared: &Shared, mut state: Entered) -> bool {
     true
 }
 
-impl ThreadBooks {
-    /// Gives a single entry back once it is filled, so that a thread that rests keeps nothing from others.
-    #[inline(always)]
-    fn end_single_entry(&mut self, shared: &Shared) {
-        if self.entries == 1 && self.next_entry == self.end_entry {
-            self.end_entries(shared);
-        }
-    }
-
-    /// Gives back what is leased of the history.
-    pub(crate) fn end_entries(&mut self, shared: &Shared) {
+impl Entered<'_> {
+    /// Gives back what is leased of the history, added up. `events`: see [`summing::add_entries`].
+    pub(crate) fn end_entries(&mut self, shared: &Shared, events: u64) {
         if self.entries != 0 {
             let lease = Lease { first: self.end_entry.wrapping_sub(self.entries), count: self.entries };
+            // Nobody else writes there before the lease is over.
+            let lost = summing::add_entries(shared, self, lease.first..self.next_entry, events);
+            self.count(TallyCounter::SumsLost, lost);
             (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
             shared.history.release(shared.ledger(), lease);
         }
     }
+}
 
+impl ThreadBooks {
     /// The batch that was given back first leaves; the warm ones stay.
     #[cold]
     #[inline(never)]
@@ -364,13 +399,17 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn expected_history(&mut self) {
-        self.state.end_single_entry(self.shared);
+        if self.state.is_due {
+            after_history(self.shared, self.state.again());
+        }
     }
 
     #[inline(always)]
     fn history(&mut self, slot: Slot, freed: &Freed) {
         self.annotate(slot, freed);
         if !self.shared.history.is_on() {
+            let freed = *freed;
+            self.aside(move |access| access.keep_at_hand(slot, &freed));
             return;
         }
         let entry = self.state.next_entry;
@@ -381,10 +420,14 @@ impl<'hook> Backend for Access<'hook> {
                 self.aside(move |access| access.first_entry(slot, &freed));
             } else {
                 self.state.count(TallyCounter::HistoryLost, 1);
+                self.aside(move |access| access.keep_at_hand(slot, &freed));
             }
             return;
         }
         self.state.next_entry = self.state.next_entry.wrapping_add(1);
+        if self.state.next_entry == self.state.end_entry {
+            self.state.is_due = true;
+        }
         self.write_history(entry, slot, freed);
     }
 

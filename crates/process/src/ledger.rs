@@ -28,6 +28,8 @@ use crate::errors::{ERROR_BYTES, ERRORS_MAX};
 use crate::folding::{AccountWords, FreedWords};
 use crate::heaps;
 use crate::section::{HeaderPage, Section};
+use crate::summing::SUMS_MAX;
+use crate::sums::{CutWords, SumWords};
 use crate::windows::WINDOWS_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
@@ -88,7 +90,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 18;
+const SECTIONS: usize = 20;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -132,6 +134,12 @@ const PLANS: [Plan; SECTIONS] = [
         // Half of them are inboxes, one for each account.
         room: room(8, 256, FREED_ROWS_MAX),
     },
+    Plan {
+        kind: SectionKind::PeakCuts,
+        element_bytes: size_of::<CutWords>(),
+        room: room(64, 64, ThreadRow::OTHER.0 as u64),
+    },
+    Plan { kind: SectionKind::Sums, element_bytes: size_of::<SumWords>(), room: room(8, 512, SUMS_MAX) },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },

@@ -50,6 +50,7 @@ pub mod lease;
 pub mod places;
 pub mod publication;
 pub mod slots;
+pub mod sums;
 mod sync;
 
 #[cfg(not(feature = "loom"))]
@@ -174,6 +175,8 @@ pub mod sites;
 pub mod start;
 #[cfg(not(feature = "loom"))]
 pub mod state;
+#[cfg(not(feature = "loom"))]
+pub mod summing;
 #[cfg(not(feature = "loom"))]
 pub mod sweep;
 #[cfg(not(feature = "loom"))]

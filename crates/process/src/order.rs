@@ -297,7 +297,10 @@ fn take_lease(shared: &Shared, mut state: Entered) -> Option<Ticks> {
         let step = (&state.thread().step, moment.coarse_ns());
         match lease::take((counter, end), more, step, tries >= TRIES) {
             Ok(first) => {
+                // A block with the last number, as its record would say it, unless the next number is one higher.
+                state.before_lease = 0;
                 if !goes_on || first != end {
+                    state.before_lease = state.next_number & NUMBER_MASK | u64::from(state.row.0) << 48;
                     state.count(TallyCounter::NumbersUnused, unused);
                     state.next_number = first;
                 }

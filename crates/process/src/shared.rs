@@ -21,6 +21,7 @@ use crate::sampling::Sampling;
 use crate::sites::Sites;
 use crate::slots::{Pool, Vacant};
 use crate::state::{HeapRange, ThreadBooks};
+use crate::summing::Sums;
 use crate::switch::Switch;
 use crate::texts::Texts;
 use crate::threads::Threads;
@@ -133,6 +134,8 @@ pub struct Shared {
     pub returned: Returned,
     /// Who holds how much.
     pub accounts: Accounts,
+    /// What was freed, by call site.
+    pub sums: Sums,
     pub(crate) errors: Errors,
     /// Call stacks.
     pub sites: Sites,
@@ -184,6 +187,7 @@ impl Shared {
             history: History::new(),
             returned: Returned::new(),
             accounts: Accounts::new(),
+            sums: Sums::new(),
             errors: Errors::new(),
             sites: Sites::new(),
             modules: Modules::new(),
@@ -270,7 +274,8 @@ impl Shared {
         put(GlobalCounter::SitesPrivateBytes, tables);
         put(GlobalCounter::ShadowBytes, shadow);
         let guard = guard_memory::measure(self);
-        let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes(), guard];
+        let sums = self.sums.resident_bytes();
+        let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes(), sums, guard];
         put(GlobalCounter::PrivateBytes, [states, tables, shadow].iter().chain(&others).sum());
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.
@@ -295,10 +300,11 @@ impl Shared {
         }
     }
 
-    /// Folds a thread's pending live bytes into the ledger's, and follows the peak.
+    /// Folds a thread's pending live bytes into the ledger's, and follows the peak. `events`: how many of its last numbers are of what is
+    /// folded in only now, and was not kept back before: 1 in the middle of an event, else 0.
     #[cold]
     #[inline(never)]
-    pub fn fold(&self, state: &mut ThreadBooks) {
+    fn fold(&self, state: &mut ThreadBooks, events: u64) {
         self.widen_ranges(state);
         self.accounts.fold(self.ledger(), state);
         let (bytes, blocks) = (state.pending_bytes, state.pending_blocks);
@@ -307,8 +313,17 @@ impl Shared {
         state.pending_updates = 0;
         state.folded_blocks = self.live_blocks.fetch_add(blocks, Ordering::Relaxed).wrapping_add(blocks);
         let single = self.threads.is_single();
+        // What is folded in now was not part of a peak that is known before.
+        let known = self.ledger().global(GlobalCounter::PeakBytes).load(Ordering::SeqCst);
+        state.note_known_peak(known, events);
         let folded = self.peak.fold(self, bytes, &mut state.allowance, single);
         state.folded_bytes = folded.live;
+        let before = folded.live.wrapping_sub(bytes);
+        if before > known as i64 && before >= folded.highest {
+            // The last that another thread has folded in was a peak, and that one has not come to say so, or has just now.
+            self.ledger().global(GlobalCounter::PeakBytes).fetch_max(before as u64, Ordering::SeqCst);
+            state.note_cut(state.next_number.wrapping_sub(events), before as u64);
+        }
         if folded.live > folded.highest {
             self.note_peak(state);
         }
@@ -317,7 +332,7 @@ impl Shared {
 
     /// Ends the affairs of a thread that is gone: what it kept to itself, and what it was allowed to.
     pub fn fold_last(&self, state: &mut ThreadBooks) {
-        self.fold(state);
+        self.fold(state, 0);
         self.peak.give_back(&mut state.allowance);
     }
 
@@ -328,6 +343,7 @@ impl Shared {
         let bytes = state.folded_bytes.wrapping_add(state.pending_bytes);
         let peak = ledger.global(GlobalCounter::PeakBytes);
         peak.fetch_max(bytes as u64, Ordering::Relaxed);
+        state.note_cut(state.next_number, bytes as u64);
         let (time, blocks) = (state.ticks, state.folded_blocks.wrapping_add(state.pending_blocks));
         ledger.global(GlobalCounter::PeakTime).store(time.0, Ordering::Relaxed);
         ledger.global(GlobalCounter::PeakBlocks).store(blocks.max(0) as u64, Ordering::Relaxed);
@@ -350,7 +366,7 @@ impl Shared {
             must_fold |= !self.threads.is_single();
         }
         if must_fold {
-            self.fold(state);
+            self.fold(state, 1);
         }
     }
 

@@ -221,6 +221,7 @@ fn set_up(
     let recording = if request.paused { Recording::Paused } else { Recording::On };
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
+        && shared.sums.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
         && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
         && describe_process(ledger, request, session, image, hooks)

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
+use heapledger_format::record::HISTORY_WORDS;
 use heapledger_format::section::{THREAD_NAME_BYTES, thread};
 use heapledger_format::{Kind, LabelId, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_linux::stack::StackRange;
@@ -22,6 +23,7 @@ use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::private::Alone;
 use crate::slots::LOCAL_MAX;
+use crate::sums::{self, CutWords};
 
 /// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
 pub const CACHE_SETS: usize = 4096;
@@ -168,6 +170,16 @@ pub struct ThreadBooks {
     pub folded_blocks: i64,
     /// Pending bytes above which the peak is exceeded, as far as this thread can know.
     pub headroom: i64,
+    /// Where in its numbers it notes that the peak lies; `None`: nowhere.
+    pub(crate) cut: Option<&'static CutWords>,
+    /// The commit word, thread included, that a block would have had that began with the last number of the lease before.
+    pub(crate) before_lease: u64,
+    /// A free that is not in the history, as that would have it.
+    pub(crate) at_hand: [u64; HISTORY_WORDS],
+    /// It is not added up yet.
+    pub(crate) is_at_hand: bool,
+    /// Something follows from what was entered into the history last, or is at hand.
+    pub(crate) is_due: bool,
     /// What the next gap between samples is drawn from; 0: none has been drawn.
     pub random: u64,
     /// Where one block in so many is guarded, which.
@@ -345,6 +357,22 @@ impl ThreadBooks {
             (&raw mut (*books).fresh).write(slice(fresh, depth_limit));
             (&raw mut (*books).taken).write(Taken::NOTHING);
             (&raw mut (*books).pcs).write(slice(fresh.add(depth_limit).cast(), depth_limit));
+        }
+    }
+
+    /// Notes where a peak lies of which it has just heard: before as many of its last numbers as `events`, which were no part of it.
+    #[inline(always)]
+    pub(crate) fn note_known_peak(&self, peak_bytes: u64, events: u64) {
+        if self.cut.is_some_and(|cut| !sums::has_cut(cut, peak_bytes)) {
+            self.note_cut(self.next_number.wrapping_sub(events), peak_bytes);
+        }
+    }
+
+    /// Notes that its numbers below this one lie before a peak of so many bytes.
+    #[inline(always)]
+    pub(crate) fn note_cut(&self, number: u64, peak_bytes: u64) {
+        if let Some(cut) = self.cut {
+            sums::note_cut(cut, number, peak_bytes);
         }
     }
 

@@ -15,9 +15,9 @@ use crate::state::{Entered, NewState, ThreadState, change_row};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
-use heapledger_format::{SectionKind, TallyCounter, ThreadRow};
+use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, ThreadRow};
 use heapledger_linux::stack::StackRange;
-use heapledger_linux::{syscall, tls};
+use heapledger_linux::{apart, syscall, tls};
 
 /// Most states: threads at a time.
 pub const STATES_MAX: usize = 1 << 15;
@@ -182,6 +182,7 @@ fn activate(shared: &'static Shared, mut state: Entered, who: ThreadIds, stack_p
     (state.folded_bytes, state.folded_blocks, state.headroom) = (0, 0, i64::MAX);
     state.pending_updates = PENDING_UPDATES_MAX;
     state.row = ThreadRow::OTHER;
+    (state.cut, state.before_lease) = (None, 0);
     let mut element = [0; thread::bytes(WordSize::W64)];
     let mut put = |field: fn(WordSize) -> usize, width, value| {
         CODEC.put(&mut element, field(WordSize::W64), width, value);
@@ -197,6 +198,12 @@ fn activate(shared: &'static Shared, mut state: Entered, who: ThreadIds, stack_p
             change_row(words, None, thread_state::ALIVE);
             state.row = ThreadRow(row as u32);
             thread.row_plus_1.set(state.row.into());
+            if shared.ledger().ensure(SectionKind::PeakCuts, row.wrapping_add(1)) {
+                state.cut = Some(shared.ledger().section(SectionKind::PeakCuts).element(row));
+                // Nothing of what it will do lies before the peak of now.
+                let peak = shared.ledger().global(GlobalCounter::PeakBytes).load(Ordering::SeqCst);
+                state.note_cut(0, peak);
+            }
         }
         None => state.count(TallyCounter::ThreadsUnnamed, 1),
     }
@@ -231,7 +238,14 @@ fn retire(shared: &Shared, mut state: Entered) {
         shared.pool.push(shared, batch);
     }
     state.slot_count = 0;
-    state.end_entries(shared);
+    if state.entries != 0 {
+        // Whoever looks after others may have little room on its stack.
+        apart::run(&mut || state.end_entries(shared, 0));
+    }
+    // Nobody had a stack to spare.
+    if state.entries != 0 {
+        state.end_entries(shared, 0);
+    }
     state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number.wrapping_sub(state.next_number));
     state.next_number = state.end_number;

@@ -113,7 +113,7 @@ pub trait Backend {
     /// A block is about to be entered into the history: time to make room for it, as long as little stands on the stack.
     #[inline(always)]
     fn expect_history(&mut self) {}
-    /// It has been entered.
+    /// It has been entered, and less stands on the stack than when it was: time for what follows from it.
     #[inline(always)]
     fn expected_history(&mut self) {}
     /// Enters the block whose record is in a slot into the history, if there is one, with what freed it.

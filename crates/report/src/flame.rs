@@ -51,7 +51,10 @@ impl FlameFacts {
     fn part(&self, measure: Measure) -> Option<&str> {
         let [allocated, freed] = self.parts.as_ref()?;
         match measure {
+            // These are of the whole run, or there are none.
             Measure::LiveBytes | Measure::LiveBlocks => None,
+            Measure::PeakBytes | Measure::PeakBlocks => None,
+            Measure::TemporaryBytes | Measure::TemporaryBlocks => None,
             Measure::AllocatedBytes | Measure::AllocatedBlocks => Some(allocated),
             Measure::FreedBytes | Measure::FreedBlocks => Some(freed),
         }

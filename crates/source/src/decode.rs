@@ -114,6 +114,12 @@ impl Decoder {
         Some(word >> place.shift & place.ones)
     }
 
+    /// Whether a field of one bit is recorded, and set.
+    #[inline]
+    pub(crate) fn flag(&self, bytes: &[u8], field: Field) -> bool {
+        self.get(bytes, field) == Some(1)
+    }
+
     /// The commit word of a record; 0 while vacant or being written.
     #[inline]
     pub(crate) fn commit(&self, bytes: &[u8]) -> u64 {

@@ -24,6 +24,10 @@ impl TreeField {
         (TreeField::Figure(Measure::AllocatedBlocks), &["allocated-blocks", "allocated_blocks"]),
         (TreeField::Figure(Measure::FreedBytes), &["freed", "freed_bytes"]),
         (TreeField::Figure(Measure::FreedBlocks), &["freed-blocks", "freed_blocks"]),
+        (TreeField::Figure(Measure::PeakBytes), &["peak", "peak_bytes"]),
+        (TreeField::Figure(Measure::PeakBlocks), &["peak-blocks", "peak_blocks"]),
+        (TreeField::Figure(Measure::TemporaryBytes), &["temporary-bytes", "temporary_bytes"]),
+        (TreeField::Figure(Measure::TemporaryBlocks), &["temporary", "temporary_blocks"]),
         (TreeField::Name, &["name"]),
     ];
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter, ThreadRow};
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{FreedSum, Ledger, PeakPlace, SourceError};
 
 use super::Amounts;
 use crate::FreesHeld;
@@ -47,6 +47,11 @@ pub struct SiteSums {
     /// Frees that are counted and no longer in the history: their blocks are in no figure. An estimate if the ledger
     /// is sampled. While a program runs, blocks that are freed during the reading are among them.
     pub frees_missing: u64,
+    /// Whether figures of freed blocks are of the whole run, as the recorder has summed them; then those of the peak and of temporary
+    /// blocks are known, too.
+    pub is_whole: bool,
+    /// By how many bytes what is said of the peak may be off; `None` if nothing is.
+    pub peak_error: Option<u64>,
     /// Whether the ledger recorded freed blocks at all.
     pub frees_recorded: bool,
     /// Frees in all. An estimate if the ledger is sampled.
@@ -61,7 +66,7 @@ pub struct SiteSums {
     pub in_flight: u64,
 }
 
-/// Sums by site as they grow. Without threads a site's number is its place: 32 bytes for each site.
+/// Sums by site as they grow. Without threads a site's number is its place: 64 bytes for each site.
 struct Holdings {
     by_thread: bool,
     /// Sites from here on are not believed.
@@ -80,12 +85,32 @@ impl Holdings {
 
     #[inline]
     fn add(&mut self, block: &Entry, part: Amounts) {
-        // A forged record may name any site; it is one without a stack.
-        let site = if block.site.index() < self.limit { block.site } else { Site::NONE };
-        self.total += part;
         self.samples += 1;
+        self.put(block.thread, block.site, part);
+    }
+
+    /// Adds what the recorder has summed of freed blocks.
+    fn add_freed(&mut self, site: Site, sum: &FreedSum) {
+        let FreedSum { blocks, bytes, temporary_blocks, temporary_bytes, peak_blocks, peak_bytes } = *sum;
+        let part = Amounts {
+            freed_bytes: bytes,
+            freed_blocks: blocks,
+            peak_bytes,
+            peak_blocks,
+            temporary_bytes,
+            temporary_blocks,
+            ..Amounts::default()
+        };
+        self.put(None, site, part);
+    }
+
+    #[inline]
+    fn put(&mut self, thread: Option<ThreadRow>, site: Site, part: Amounts) {
+        // A forged record may name any site; it is one without a stack.
+        let site = if site.index() < self.limit { site } else { Site::NONE };
+        self.total += part;
         if self.by_thread {
-            *self.threads.entry((block.thread, site)).or_default() += part;
+            *self.threads.entry((thread, site)).or_default() += part;
             return;
         }
         let place = site.index();
@@ -125,6 +150,8 @@ struct FreedHoldings {
     met: u64,
     /// Their numbers, if the program may go on.
     ended: Option<HashSet<u64>>,
+    /// They are in the recorder's sums.
+    are_summed: bool,
 }
 
 impl Fold<FreedEntry> for FreedHoldings {
@@ -134,7 +161,7 @@ impl Fold<FreedEntry> for FreedHoldings {
         if let Some(ended) = &mut self.ended {
             ended.insert(entry.block.number);
         }
-        true
+        !self.are_summed
     }
 
     #[inline]
@@ -158,6 +185,7 @@ struct LiveHoldings<'e> {
     holdings: Holdings,
     /// Those that were freed since.
     ended: &'e HashSet<u64>,
+    peak: Option<&'e PeakPlace>,
     sizes_unknown: u64,
 }
 
@@ -170,7 +198,10 @@ impl Fold<Entry> for LiveHoldings<'_> {
     #[inline]
     fn add(&mut self, block: &Entry, _: Act, weight: u64) {
         let bytes = block.size.unwrap_or(0).saturating_mul(weight);
-        let part = Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() };
+        let mut part = Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() };
+        if self.peak.is_some_and(|peak| peak.is_before(block.thread, block.number)) {
+            (part.peak_bytes, part.peak_blocks) = (bytes, weight);
+        }
         self.holdings.add(block, part);
         self.sizes_unknown += u64::from(block.size.is_none());
     }
@@ -209,16 +240,32 @@ impl SiteSums {
         if let Some(filter) = filter.as_deref_mut().filter(|filter| !filter.is_all()) {
             filter.prepare_events(progress)?;
         }
+        let sampling = Sampling::of(ledger);
+        let is_all = filter.as_deref().is_none_or(Evaluator::is_all);
+        let summed = if is_all && !by_thread { ledger.freed_sums(&|block| sampling.weight(block))? } else { None };
+        let place = if summed.is_some() { ledger.peak_place()? } else { None };
         let workers = fold::workers(ledger, known, size_of::<Amounts>())?;
         // The history first: what is in it no longer lives, so nothing counts twice in a running program.
-        let fresh =
-            || FreedHoldings { holdings: Holdings::new(by_thread, limit), met: 0, ended: may_grow.then(HashSet::new) };
+        let are_summed = summed.is_some();
+        let fresh = || FreedHoldings {
+            holdings: Holdings::new(by_thread, limit),
+            met: 0,
+            ended: may_grow.then(HashSet::new),
+            are_summed,
+        };
         let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
         let ended = freed.sum.ended.unwrap_or_default();
-        let fresh = || LiveHoldings { holdings: Holdings::new(by_thread, limit), ended: &ended, sizes_unknown: 0 };
+        let peak = place.as_ref();
+        let fresh =
+            || LiveHoldings { holdings: Holdings::new(by_thread, limit), ended: &ended, peak, sizes_unknown: 0 };
         let live = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, progress)?;
         let mut holdings = freed.sum.holdings;
         holdings.join(live.sum.holdings);
+        let mut met = freed.sum.met;
+        if let Some(summed) = &summed {
+            met = summed.sites.values().map(|sum| sum.blocks).fold(0, u64::saturating_add);
+            summed.sites.iter().for_each(|(site, sum)| holdings.add_freed(*site, sum));
+        }
         let mut found = SiteSums {
             by_thread,
             total: holdings.total,
@@ -228,9 +275,11 @@ impl SiteSums {
             ..SiteSums::default()
         };
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
-        found.frees_missing = found.frees.saturating_sub(freed.sum.met);
-        found.frees_recorded = records_frees(ledger);
-        found.sampled = Sampling::of(ledger).from(holdings.samples);
+        found.frees_missing = found.frees.saturating_sub(met);
+        found.is_whole = are_summed;
+        found.peak_error = place.map(|place| place.error);
+        found.frees_recorded = are_summed || records_frees(ledger);
+        found.sampled = sampling.from(holdings.samples);
         found.sites = holdings.finish();
         Ok(found)
     }
@@ -262,7 +311,14 @@ mod tests {
                     time: None,
                     ..Entry::NONE
                 };
-                let part = Amounts { live_bytes: number, live_blocks: 1, freed_bytes: 2 * number, freed_blocks: 2 };
+                let (live, freed) = ((number, 1), (2 * number, 2));
+                let part = Amounts {
+                    live_bytes: live.0,
+                    live_blocks: live.1,
+                    freed_bytes: freed.0,
+                    freed_blocks: freed.1,
+                    ..Amounts::default()
+                };
                 one.add(&block, part);
                 // The sites of one part end before those of the other.
                 parts[usize::from(site > Site(20))].add(&block, part);

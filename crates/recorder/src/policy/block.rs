@@ -117,6 +117,7 @@ pub(super) fn unknown<B: Backend>(backend: &mut B, by: Kind) {
 #[cfg_attr(target_arch = "x86_64", inline(always))]
 pub(super) fn close<B: Backend>(backend: &mut B, slot: Slot, number: Number, ended: &Ended, time: Ticks) {
     retire(backend, slot, (number, 0), ended, time);
+    backend.expected_history();
     backend.vacate(slot);
     backend.release_slot(slot);
 }

@@ -2,7 +2,7 @@
 //!
 //! Before the real call the block is taken out of the index ([`detach`]); after it, [`settle`] decides what it came to.
 
-use super::block::{close, displaced, record, reserve, retire, unknown};
+use super::block::{displaced, record, reserve, retire, unknown};
 use crate::backend::{Backend, Begun, Ended, Inserted, Number, Slot};
 use heapledger_format::record::LATER_MAX;
 use heapledger_format::{Kind, Site, TallyCounter, Ticks};
@@ -126,7 +126,9 @@ fn reserve_unknown<B: Backend>(backend: &mut B, block: &Begun) -> Option<(Slot, 
 
 #[inline(never)]
 fn close_detached<B: Backend>(backend: &mut B, detached: &Detached, ended: &Ended) {
-    close(backend, detached.slot, detached.number, ended, detached.time);
+    retire(backend, detached.slot, (detached.number, 0), ended, detached.time);
+    backend.vacate(detached.slot);
+    backend.release_slot(detached.slot);
 }
 
 /// Nothing has changed.
@@ -143,6 +145,7 @@ fn reattach<B: Backend>(backend: &mut B, detached: &Detached) {
             // Its free could never be followed: it leaves the ledger now.
             backend.count(TallyCounter::LostNoIndex, 1);
             close_detached(backend, detached, &Ended { by: Kind::UNSEEN, site: Site::NONE });
+            backend.expected_history();
         }
     }
 }

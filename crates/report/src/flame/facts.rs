@@ -58,7 +58,11 @@ impl FlameFacts {
             let live = blocks(Measure::LiveBytes, Measure::LiveBlocks);
             let freed = blocks(Measure::FreedBytes, Measure::FreedBlocks);
             let all = figures.counted(source.sums.frees, "free", "frees");
-            facts.facts.push(format!("{live} live; the history holds {freed}, of {all}"));
+            facts.facts.push(if source.sums.is_whole {
+                format!("{live} live; {freed} freed")
+            } else {
+                format!("{live} live; the history holds {freed}, of {all}")
+            });
             facts.facts.extend(source.sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
             facts.facts.extend(from.map(|from| figures.sampled(from, "of live and freed blocks")));
             let which = if sources.len() > 1 { format!("{}: ", source.ledger) } else { String::new() };
@@ -77,7 +81,7 @@ impl FlameFacts {
 
 /// What figures of allocated and of freed blocks are of, where a ledger does not hold all frees.
 fn parts(sources: &[FlameSource<'_>]) -> Option<[String; 2]> {
-    sources.iter().find(|source| source.sums.frees_missing != 0)?;
+    sources.iter().find(|source| source.sums.frees_missing != 0 && !source.sums.is_whole)?;
     let of = |measure| {
         let of_one = |source: &FlameSource<'_>| {
             let part = part(source.sums, measure).unwrap_or_else(|| "of all".to_owned());

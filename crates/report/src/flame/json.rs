@@ -21,6 +21,8 @@ struct FlameAsked<'a> {
     complete: bool,
     frees: u64,
     frees_missing: u64,
+    whole_run: bool,
+    peak_error_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +52,8 @@ pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'
         complete: sums.frees_missing == 0,
         frees: sums.frees,
         frees_missing: sums.frees_missing,
+        whole_run: sums.is_whole,
+        peak_error_bytes: sums.peak_error,
     };
     let head = HeaderLine::new("flame", ledgers.first().copied().unwrap_or_default(), sums.sampled);
     line(out, &head.with(more))?;

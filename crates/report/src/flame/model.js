@@ -1,12 +1,15 @@
 // What a page shows, and in which words: the first half of one function, before page.js.
 
-// The data: a tree in columns, parents before children. What a node holds are four figures: live bytes, live blocks,
-// freed bytes, freed blocks; of the newer ledger, and in a comparison of the older one too.
+// The data: a tree in columns, parents before children. What a node holds are eight figures: bytes and blocks that
+// live, were freed, lived at the peak, and were temporary; of the newer ledger, and in a comparison of the older one too.
 const data = JSON.parse(document.getElementById('data').textContent);
 const compared = data.compared !== null;
 const THREAD = 2;
-const BY = ['live_bytes', 'live_blocks', 'allocated_bytes', 'allocated_blocks', 'freed_bytes', 'freed_blocks'];
-const LABEL = ['live bytes', 'live blocks', 'allocated bytes', 'allocations', 'freed bytes', 'frees'];
+const BY = ['live_bytes', 'live_blocks', 'allocated_bytes', 'allocated_blocks', 'freed_bytes', 'freed_blocks',
+  'peak_bytes', 'peak_blocks', 'temporary_bytes', 'temporary_blocks'];
+const EACH = 8;
+const LABEL = ['live bytes', 'live blocks', 'allocated bytes', 'allocations', 'freed bytes', 'frees',
+  'peak bytes', 'peak blocks', 'temporary bytes', 'temporary blocks'];
 const ROW = 19;
 const LEAST = 0.3;
 const $ = (id) => document.getElementById(id);
@@ -19,7 +22,8 @@ const figure = (amounts, at, by) => {
     case 2: return amounts[at] + amounts[at + 2];
     case 3: return amounts[at + 1] + amounts[at + 3];
     case 4: return amounts[at + 2];
-    default: return amounts[at + 3];
+    case 5: return amounts[at + 3];
+    default: return amounts[at + by - 2];
   }
 };
 
@@ -29,8 +33,9 @@ const whole = (() => {
   const count = data.level.length, parent = new Int32Array(count);
   for (let i = 1; i < count; i++) parent[i] = i - data.up[i];
   const spread = (sparse) => {
-    const own = new Float64Array(count * 4);
-    for (let i = 0; i < sparse.length; i += 5) own.set(sparse.slice(i + 1, i + 5), sparse[i] * 4);
+    const own = new Float64Array(count * EACH);
+    const step = EACH + 1;
+    for (let i = 0; i < sparse.length; i += step) own.set(sparse.slice(i + 1, i + step), sparse[i] * EACH);
     return own;
   };
   return { parent, level: data.level, file: data.file, line: data.line, flags: data.flags, own: [spread(data.own), spread(data.old)] };
@@ -39,7 +44,7 @@ const plumbing = new Uint8Array(data.names.length);
 for (const level of data.plumbing) plumbing[level] = 1;
 const withoutPlumbing = () => {
   const from = whole, size = from.level.length, place = new Int32Array(size), best = [0], below = new Map();
-  const holds = (i) => from.own.some((own) => own.subarray(i * 4, i * 4 + 4).some((figure) => figure > 0));
+  const holds = (i) => from.own.some((own) => own.subarray(i * EACH, (i + 1) * EACH).some((figure) => figure > 0));
   const made = { parent: [0], level: [from.level[0]], own: [[], []] };
   const child = (above, i) => {
     const key = above * data.names.length + from.level[i];
@@ -61,13 +66,13 @@ const withoutPlumbing = () => {
     const top = above === 0 || data.kinds[made.level[above]] === THREAD;
     const holder = i > 0 && plumbing[from.level[i]] && top && holds(i) ? child(above, i) : place[i];
     from.own.forEach((own, side) => {
-      for (let k = 0; k < 4; k++) made.own[side][holder * 4 + k] = (made.own[side][holder * 4 + k] || 0) + own[i * 4 + k];
+      for (let k = 0; k < EACH; k++) made.own[side][holder * EACH + k] = (made.own[side][holder * EACH + k] || 0) + own[i * EACH + k];
     });
   }
   const of = (column) => best.map((i) => column[i]);
   return {
     parent: Int32Array.from(made.parent), level: made.level, file: of(from.file), line: of(from.line), flags: of(from.flags),
-    own: made.own.map((own) => Float64Array.from({ length: made.level.length * 4 }, (_, i) => own[i] || 0)),
+    own: made.own.map((own) => Float64Array.from({ length: made.level.length * EACH }, (_, i) => own[i] || 0)),
   };
 };
 const summed = (own, each) => {
@@ -80,13 +85,14 @@ const plant = (all) => {
   tree = all ? whole : (reduced ||= withoutPlumbing());
   ({ parent, own } = tree);
   count = tree.level.length;
-  total = own.map((amounts) => summed(amounts, 4));
+  total = own.map((amounts) => summed(amounts, EACH));
   starts = new Int32Array(count + 2);
   below = new Int32Array(Math.max(0, count - 1));
   for (let i = 1; i < count; i++) starts[parent[i] + 2]++;
   for (let i = 2; i < starts.length; i++) starts[i] += starts[i - 1];
   for (let i = 1; i < count; i++) below[starts[parent[i] + 1]++] = i;
 };
+plant(false);
 const isTop = (i) => i === 0 || data.kinds[tree.level[i]] === THREAD;
 
 // --- what is shown ------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ let widths = null, ownWidths = null;
 const measure = () => {
   ownWidths = new Float64Array(count);
   for (let i = 0; i < count; i++) {
-    const [now, then] = [0, 1].map((side) => figure(own[side], i * 4, state.by));
+    const [now, then] = [0, 1].map((side) => figure(own[side], i * EACH, state.by));
     ownWidths[i] = !compared || state.width === 'new' ? now : state.width === 'old' ? then : Math.max(now, then);
   }
   widths = summed(ownWidths, 1);
@@ -155,9 +161,9 @@ const kids = (node) => {
 const amounts = (node) => {
   if (node.amounts) return node.amounts;
   node.amounts = [0, 1].map((side) => {
-    if (!node.ends) return total[side].slice(node.at[0] * 4, node.at[0] * 4 + 4);
-    const sum = new Float64Array(4);
-    for (const i of node.ends) for (let k = 0; k < 4; k++) sum[k] += own[side][i * 4 + k];
+    if (!node.ends) return total[side].slice(node.at[0] * EACH, (node.at[0] + 1) * EACH);
+    const sum = new Float64Array(EACH);
+    for (const i of node.ends) for (let k = 0; k < EACH; k++) sum[k] += own[side][i * EACH + k];
     return sum;
   });
   return node.amounts;
@@ -182,7 +188,7 @@ const rebuild = (path) => {
   measure();
   const ends = [];
   // Those that have no width now count in the other figures.
-  const holds = (i) => own.some((amounts) => [0, 1, 2, 3].some((k) => amounts[i * 4 + k] > 0));
+  const holds = (i) => own.some((amounts) => amounts.subarray(i * EACH, (i + 1) * EACH).some((figure) => figure > 0));
   if (state.inverted) for (let i = 0; i < count; i++) if (holds(i)) ends.push(i);
   root = make(null, tree.level[0], [0], state.inverted ? ends : null);
   zoom = walk(path);

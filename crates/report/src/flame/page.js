@@ -14,7 +14,7 @@ const weigh = () => {
   greatest = 0;
   if (!compared) return;
   for (let i = 1; i < count; i++) {
-    const [now, then] = total.map((amounts) => figure(amounts, i * 4, state.by));
+    const [now, then] = total.map((amounts) => figure(amounts, i * EACH, state.by));
     greatest = Math.max(greatest, Math.abs(now - then));
   }
 };
@@ -142,7 +142,9 @@ const put = (tag, text, into, name) => {
   into.append(element);
   return element;
 };
-const partOf = (by) => by > 1 && data.parts ? data.parts[(by >> 1) - 1] : '';
+// Figures of the peak and of temporary blocks are not known of every ledger.
+const isThere = (by) => by < 6 || total.some((all) => figure(all, 0, by) > 0);
+const partOf = (by) => by > 1 && by < 6 && data.parts ? data.parts[(by >> 1) - 1] : '';
 const tell = () => {
   const node = hover || selected || zoom;
   const detail = $('detail');
@@ -170,7 +172,8 @@ const tell = () => {
       line(one, [LABEL[one], of(a, allThen), of(b, allNow), change(one, b, a)]);
     }
   } else {
-    for (const by of [0, 2, 4]) {
+    for (const by of [0, 2, 4, 6, 8]) {
+      if (!isThere(by)) continue;
       const cell = (one) => `${words(one, figure(now, 0, one))} (${share(figure(now, 0, one), figure(allNow, 0, one))})`;
       line(by, [LABEL[by].split(' ')[0], cell(by), cell(by + 1)]);
     }
@@ -447,13 +450,14 @@ document.addEventListener('keydown', (event) => {
   } else if (event.key === 'i') turn({ inverted: !state.inverted });
   else if (event.key === 'f') turn({ upwards: !state.upwards });
   else if (event.key === 's') turn({ wrappers: !state.wrappers });
-  else if (/^[1-6]$/.test(event.key)) turn({ by: Number(event.key) - 1 });
+  else if (/^[1-9]$/.test(event.key)) isThere(Number(event.key) - 1) && turn({ by: Number(event.key) - 1 });
   else return;
   event.preventDefault();
 });
 window.addEventListener('hashchange', arrive);
 
 BY.forEach((name, i) => {
+  if (!isThere(i)) return;
   const option = put('option', LABEL[i], $('by'));
   option.value = name;
 });

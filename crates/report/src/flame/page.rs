@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use heapledger_analysis::Holders;
-use heapledger_analysis::tree::{CallTree, LevelKind, Measure, Side};
+use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Side};
 use serde::Serialize;
 
 use super::{FlameFacts, FlameView, hues};
@@ -43,7 +43,8 @@ struct Data<'a> {
     /// By node: the line, or 0.
     line: Vec<u32>,
     flags: Vec<u8>,
-    /// Of nodes with something of their own: node, live bytes, live blocks, freed bytes, freed blocks.
+    /// Of nodes with something of their own: node, live bytes, live blocks, freed bytes, freed blocks, the same two of the peak,
+    /// and of temporary blocks.
     own: Vec<u64>,
     old: Vec<u64>,
 }
@@ -65,13 +66,22 @@ fn figure(measure: Measure) -> &'static str {
         Measure::AllocatedBlocks => "allocated_blocks",
         Measure::FreedBytes => "freed_bytes",
         Measure::FreedBlocks => "freed_blocks",
+        Measure::PeakBytes => "peak_bytes",
+        Measure::PeakBlocks => "peak_blocks",
+        Measure::TemporaryBytes => "temporary_bytes",
+        Measure::TemporaryBlocks => "temporary_blocks",
     }
 }
 
 fn own(tree: &CallTree, side: Side) -> Vec<u64> {
     let all = tree.nodes.iter().zip(0u64..).map(|(node, id)| (id, node.own[side as usize]));
     all.filter(|(_, own)| !own.is_zero())
-        .flat_map(|(id, own)| [id, own.live_bytes, own.live_blocks, own.freed_bytes, own.freed_blocks])
+        .flat_map(|(id, own)| {
+            let Amounts { live_bytes, live_blocks, freed_bytes, freed_blocks, .. } = own;
+            let Amounts { peak_bytes, peak_blocks, temporary_bytes, temporary_blocks, .. } = own;
+            let always = [id, live_bytes, live_blocks, freed_bytes, freed_blocks];
+            always.into_iter().chain([peak_bytes, peak_blocks, temporary_bytes, temporary_blocks])
+        })
         .collect()
 }
 

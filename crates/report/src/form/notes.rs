@@ -339,6 +339,9 @@ fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::HistoryLost => {
             format!("{} found no room in the history: run --history N gives it more.", counted(number, "free", "frees"))
         }
+        TallyCounter::SumsLost => {
+            format!("{} no room in the sums by call site.", counted(number, "free found", "frees found"))
+        }
         TallyCounter::LabelsLost => format!("{} no room.", counted(number, "label found", "labels found")),
         TallyCounter::MarksLost => format!("{} no room.", counted(number, "mark found", "marks found")),
         TallyCounter::WindowsLost => format!("{} no room.", counted(number, "window found", "windows found")),

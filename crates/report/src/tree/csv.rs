@@ -8,13 +8,17 @@ use super::TreeReport;
 use super::walk::walk;
 use crate::{Cell, Column, Table, TableForm};
 
-const FIGURES: [(&str, Measure); 6] = [
+const FIGURES: [(&str, Measure); 10] = [
     ("live_bytes", Measure::LiveBytes),
     ("live_blocks", Measure::LiveBlocks),
     ("allocated_bytes", Measure::AllocatedBytes),
     ("allocated_blocks", Measure::AllocatedBlocks),
     ("freed_bytes", Measure::FreedBytes),
     ("freed_blocks", Measure::FreedBlocks),
+    ("peak_bytes", Measure::PeakBytes),
+    ("peak_blocks", Measure::PeakBlocks),
+    ("temporary_bytes", Measure::TemporaryBytes),
+    ("temporary_blocks", Measure::TemporaryBlocks),
 ];
 
 /// Writes the tree in the order of the lines of JSON, each node with all that are above it: `main;parse`.

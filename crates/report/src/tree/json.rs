@@ -21,6 +21,10 @@ pub(crate) struct AmountsJson {
     allocated_blocks: u64,
     freed_bytes: u64,
     freed_blocks: u64,
+    peak_bytes: u64,
+    peak_blocks: u64,
+    temporary_bytes: u64,
+    temporary_blocks: u64,
 }
 
 impl AmountsJson {
@@ -33,6 +37,10 @@ impl AmountsJson {
             allocated_blocks: get(Measure::AllocatedBlocks),
             freed_bytes: get(Measure::FreedBytes),
             freed_blocks: get(Measure::FreedBlocks),
+            peak_bytes: get(Measure::PeakBytes),
+            peak_blocks: get(Measure::PeakBlocks),
+            temporary_bytes: get(Measure::TemporaryBytes),
+            temporary_blocks: get(Measure::TemporaryBlocks),
         }
     }
 }
@@ -48,6 +56,9 @@ struct TreeAsked<'a> {
     complete: bool,
     frees: u64,
     frees_missing: u64,
+    /// Whether figures of freed blocks are of the whole run, and those of the peak and of temporary blocks are known.
+    whole_run: bool,
+    peak_error_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -83,6 +94,8 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u6
         complete: sums.frees_missing == 0,
         frees: sums.frees,
         frees_missing: sums.frees_missing,
+        whole_run: sums.is_whole,
+        peak_error_bytes: sums.peak_error,
     };
     line(out, &HeaderLine::new("tree", view.ledger, sums.sampled).with(more))?;
     let left_out = walk(view, &mut |id| {

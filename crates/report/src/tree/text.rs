@@ -21,6 +21,10 @@ pub fn measure_name(measure: Measure) -> &'static str {
         Measure::AllocatedBlocks => "allocated blocks",
         Measure::FreedBytes => "freed bytes",
         Measure::FreedBlocks => "freed blocks",
+        Measure::PeakBytes => "peak bytes",
+        Measure::PeakBlocks => "peak blocks",
+        Measure::TemporaryBytes => "temporary bytes",
+        Measure::TemporaryBlocks => "temporary blocks",
     }
 }
 
@@ -38,6 +42,13 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 pub fn history_gap(sums: &SiteSums) -> Option<String> {
     let figures = Figures { estimated: sums.sampled.is_some(), ..Figures::default() };
     (sums.frees_missing != 0).then(|| {
+        if sums.is_whole {
+            return format!(
+                "{} of {} in no sum by call site, and neither in allocated nor in freed figures",
+                figures.count(sums.frees_missing),
+                figures.counted(sums.frees, "free is", "frees are"),
+            );
+        }
         if !sums.frees_recorded {
             return format!(
                 "freed blocks were not recorded (--history 0): {} in neither allocated nor freed figures",
@@ -55,13 +66,16 @@ pub fn history_gap(sums: &SiteSums) -> Option<String> {
 /// What a figure is of, if it depends on the history and that does not hold everything.
 pub(crate) fn part(sums: &SiteSums, measure: Measure) -> Option<String> {
     let freed_alone = matches!(measure, Measure::FreedBytes | Measure::FreedBlocks);
-    part_of_frees(sums.frees_held(), freed_alone).filter(|_| measure.needs_history())
+    part_of_frees(sums.frees_held(), freed_alone).filter(|_| measure.needs_history() && !sums.is_whole)
 }
 
 /// Totals in one line: `8.99 MiB in 171,768 blocks live`.
 pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode) -> String {
     let (bytes, blocks) = if measure.is_bytes() { (measure, measure.other()) } else { (measure.other(), measure) };
-    let what = measure_name(measure).split(' ').next().unwrap_or_default();
+    let what = match measure {
+        Measure::PeakBytes | Measure::PeakBlocks => "at the peak",
+        _ => measure_name(measure).split(' ').next().unwrap_or_default(),
+    };
     format!(
         "{} in {} {what}",
         figures.bytes_exact(node.value(bytes)),
@@ -158,6 +172,8 @@ fn nothing(measure: Measure) -> &'static str {
         Measure::LiveBlocks => "No block lives.",
         Measure::AllocatedBytes | Measure::AllocatedBlocks => "There is no block.",
         Measure::FreedBytes | Measure::FreedBlocks => "There is no freed block in the history.",
+        Measure::PeakBytes | Measure::PeakBlocks => "Nothing lived at the peak.",
+        Measure::TemporaryBytes | Measure::TemporaryBlocks => "No block was freed at once.",
     }
 }
 

@@ -41,7 +41,7 @@ impl Planted {
         let at = stack.iter().fold(0, |at, name| self.child(at, name, None));
         let live_blocks = live_bytes / BLOCK;
         self.tree.nodes[at as usize].own[0] +=
-            Amounts { live_bytes, live_blocks, freed_bytes, freed_blocks: freed_bytes / BLOCK };
+            Amounts { live_bytes, live_blocks, freed_bytes, freed_blocks: freed_bytes / BLOCK, ..Amounts::default() };
     }
 
     /// The same for two ledgers, the newer one first.
@@ -53,8 +53,13 @@ impl Planted {
             at = self.child(at, parts[0], parts.get(1).zip(parts.get(2)));
         }
         for (own, [live_bytes, freed_bytes]) in self.tree.nodes[at as usize].own.iter_mut().zip(bytes) {
-            *own +=
-                Amounts { live_bytes, live_blocks: live_bytes / BLOCK, freed_bytes, freed_blocks: freed_bytes / BLOCK };
+            *own += Amounts {
+                live_bytes,
+                live_blocks: live_bytes / BLOCK,
+                freed_bytes,
+                freed_blocks: freed_bytes / BLOCK,
+                ..Amounts::default()
+            };
         }
         self
     }
