@@ -4,8 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use heapledger_e2e::c_programs::built;
+use heapledger_e2e::own_books::{alone, programs};
 use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::sdk::Sdk;
 use heapledger_e2e::tools::{command, heapledger, metadata_library, root};
+use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check, process, skip};
 
 /// Compiles a program of C with the library.
@@ -97,5 +101,79 @@ fn a_ledger_of_a_program_is_printed_as_lines_that_its_file_names() -> Result {
     let mut decode = command(heapledger());
     let wide = process::run(decode.args(["decode", "--json"]).args(absolute.lines()))?.good()?.out();
     check!(wide.contains("\"dialect\":\"extension\""), "{wide}");
+    Ok(())
+}
+
+/// What `heapledger` prints, asked so.
+fn said(words: &[&str], path: &Path, more: &[&str]) -> Result<String> {
+    Ok(process::run(command(heapledger()).args(words).arg(path).args(more))?.good()?.out())
+}
+
+/// The lines that a program has written of itself are, one by one, those of its ledger of that moment, and its file names them.
+fn check_lines(scratch: &Scratch, program: &Path, named: &str) -> Result {
+    let read = |name: &str| std::fs::read_to_string(scratch.path(name)).map_err(|error| format!("{name}: {error}"));
+    let now = scratch.path("now.hl");
+    let (compressed, plain, own) = (read("compressed.log")?, read("plain.log")?, read("own.log")?);
+    let module = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    check!(compressed == said(&["encode", "--ledger"], &now, &[])?, "not as the ledger says: {compressed}");
+    check!(plain == said(&["encode", "--ledger"], &now, &["--plain"])?, "not as the ledger says: {plain}");
+    check!(own == said(&["encode", "--ledger"], &now, &["--module", &module])?, "not as the ledger says: {own}");
+    check!(plain.lines().count() == compressed.lines().count() && !plain.contains(", \n"), "no stack: {plain}");
+    // One says what the other does, and the last is what libwebsockets' own tool reads.
+    let mut decode = command(heapledger());
+    let words = process::run(decode.arg("decode").args(compressed.lines()))?.good()?.out();
+    check!(words == plain, "{words} is not {plain}");
+    let log = scratch.path("own.log");
+    let map = said(&["heapmap", "--json", "--top", "0", "--exe"], program, &[&log.display().to_string()])?;
+    check!(map.contains(&format!("\"function\":\"{named}\"")), "{named} is not named: {map}");
+    let shown = said(&["stats", "--json"], &log, &[])?;
+    check!(shown.contains(&format!("\"blocks\":{}", own.lines().count())), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn a_program_writes_its_own_live_blocks_as_lines() -> Result {
+    for (compiler, flags) in [("gcc", &["-O1", "-pie", "-fPIE"][..]), ("clang", &["-O0", "-no-pie", "-fno-pie"])] {
+        let scratch = Scratch::new();
+        let program = built(&scratch, compiler, "lines.c", "lines", &[flags, &["-DHEAPLEDGER_WEAK"]].concat())?;
+        let words = [scratch.work().display().to_string()];
+        let ran = process::run(&mut under_run(&scratch, "run", &["--depth", "64"], &program, &words))?.good()?;
+        let (first, lines) = ran.out().split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap_or_default();
+        check!(first == "lines" && lines.lines().all(|line| line.starts_with("~b#size: ")), "{ran}");
+        check!(lines.contains("~b#size: 123, "), "a block of the program's own heap: {lines}");
+        check_lines(&scratch, &program, "small")?;
+        let plain = std::fs::read_to_string(scratch.path("own_plain.log")).map_err(|error| error.to_string())?;
+        let deep = plain.lines().find(|line| line.starts_with("~b#size: 2222,")).unwrap_or_default();
+        check!(deep.matches(" 0x").count() > 60, "the whole of a deep stack: {deep}");
+    }
+    Ok(())
+}
+
+/// With the recorder linked in there is no `run`, and nothing else is different.
+#[test]
+fn so_does_one_that_records_itself() -> Result {
+    let sdk = Sdk::new()?;
+    let search = format!("-Wl,-rpath,{}", sdk.library().display());
+    let program = sdk.built("gcc", "lines.c", "lines", &["-lheapledger", &search])?;
+    let work = sdk.scratch.work().display().to_string();
+    sdk.run(&program, "", &[&work])?.good()?;
+    check_lines(&sdk.scratch, &program, "small")?;
+    let weak = sdk.built("gcc", "lines.c", "weak", &["-DHEAPLEDGER_WEAK"])?;
+    let ran = sdk.run(&weak, "", &[&work])?.good()?;
+    check!(ran.out() == "absent\n", "{ran}");
+    Ok(())
+}
+
+#[test]
+fn so_does_one_in_rust_under_run_and_alone() -> Result {
+    for profile in ["dev", "release"] {
+        let scratch = Scratch::new();
+        let program = programs(profile)?.join("lines");
+        process::run(&mut alone(&scratch, profile, "lines", &[])?)?.good()?;
+        check_lines(&scratch, &program, "lines::keeps")?;
+        let scratch = Scratch::new();
+        process::run(&mut under_run(&scratch, "run", &[], &program, &[]))?.good()?;
+        check_lines(&scratch, &program, "lines::keeps")?;
+    }
     Ok(())
 }

@@ -214,7 +214,7 @@ for target in $targets; do
     compile recorder heapledger_recorder --extern heapledger_format
     # Without `std` the crate for programs records in a region of memory; what records on Linux is empty.
     compile linux heapledger_linux
-    compile process heapledger_process --extern heapledger_format
+    compile process heapledger_process --extern heapledger_format --extern heapledger_lws
     compile watch heapledger_watch --extern heapledger_format
     compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch \
         --extern heapledger_lws --extern heapledger_wire

@@ -291,6 +291,9 @@ struct heapledger_task_info {
     size_t blocks_max;
 };
 
+/* How heapledger_live_lines() writes: added together. */
+enum heapledger_lines { HEAPLEDGER_LINES_COMPRESSED = 0, HEAPLEDGER_LINES_PLAIN = 1, HEAPLEDGER_LINES_OF_PROGRAM = 2 };
+
 /* Where text goes: to a function that answers below 0 if it has failed, or, without one, to a descriptor. */
 struct heapledger_output {
     size_t size; /* of this structure: set by the caller */
@@ -516,6 +519,7 @@ HEAPLEDGER_WEAK_(int, all_tasks_print, (unsigned options, const struct heapledge
 HEAPLEDGER_WEAK_(int, one_task_print, (unsigned id, const struct heapledger_output *output), (id, output), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, all_tasks_overview, (unsigned options, const struct heapledger_output *output), (options, output), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, one_task_overview, (unsigned id, const struct heapledger_output *output), (id, output), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, live_lines, (unsigned options, const struct heapledger_output *output), (options, output), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), HEAPLEDGER_E_ABSENT)
 
 #define heapledger_version heapledger_weak_version
@@ -605,6 +609,7 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_one_task_print heapledger_weak_one_task_print
 #define heapledger_all_tasks_overview heapledger_weak_all_tasks_overview
 #define heapledger_one_task_overview heapledger_weak_one_task_overview
+#define heapledger_live_lines heapledger_weak_live_lines
 #define heapledger_task_totals heapledger_weak_task_totals
 
 #else
@@ -932,6 +937,14 @@ int heapledger_all_tasks_overview(unsigned options, const struct heapledger_outp
 
 /* The same of one thread. */
 int heapledger_one_task_overview(unsigned id, const struct heapledger_output *output);
+
+/* Writes a line for each live block, oldest first, and gives how many: `~m#...`, a compressed backtrace of libwebsockets with the block's size,
+   or, with HEAPLEDGER_LINES_PLAIN, `~b#size: ...` in words. `heapledger decode`, `heapmap` and all commands that read logs read them. With
+   HEAPLEDGER_LINES_OF_PROGRAM frames are those of the program's own file, by their addresses in it, which fit into libwebsockets' format, and
+   `--exe FILE` names them wherever the program lies; without it, what does not fit is in an extension that libwebsockets' tool refuses.
+   Blocks are gathered before the first is written, in memory that malloc knows nothing of; no lock is held. A function may be given parts
+   of lines. NULL: to the standard output, past what stdio keeps back. */
+int heapledger_live_lines(unsigned options, const struct heapledger_output *output);
 
 /* Totals of threads by classes of heaps, and their blocks: gives how many of these it has stored. `info->size` has to be
    sizeof(struct heapledger_task_info). */

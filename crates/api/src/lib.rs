@@ -31,6 +31,7 @@ mod handles;
 pub mod heaps;
 pub mod hooks;
 pub mod life;
+pub mod lines;
 pub mod list;
 pub mod measures;
 pub mod moments;

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    blocks, error, heaps, hooks, life, measures, moments, recording, stacks, task_totals, tasks, traces, watching,
-    windows,
+    blocks, error, heaps, hooks, life, lines, measures, moments, recording, stacks, task_totals, tasks, traces,
+    watching, windows,
 };
 use heapledger_process::breaks;
 
@@ -117,6 +117,7 @@ list! {
     tasks::heapledger_one_task_print 1 "the same of one thread"
     tasks::heapledger_all_tasks_overview 1 "prints a table of threads"
     tasks::heapledger_one_task_overview 1 "the same of one thread"
+    lines::heapledger_live_lines 1 "a line of libwebsockets for each live block, oldest first"
     task_totals::heapledger_task_totals 1 "what threads hold of four classes of heaps, and their blocks"
 }
 

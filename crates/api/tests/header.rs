@@ -4,6 +4,7 @@
 use heapledger_api::error::ERRORS;
 use heapledger_api::heaps::KNOWN;
 use heapledger_api::hooks::EVENTS;
+use heapledger_api::lines::LINES;
 use heapledger_api::list::{BREAKS, FUNCTIONS};
 use heapledger_api::measures::RULES;
 use heapledger_api::recording::{API_VERSION, GUARD_LEVELS, STATES};
@@ -65,6 +66,7 @@ fn numbers_are_ours() {
         (MODES, "HEAPLEDGER_"),
         (KNOWN, "HEAPLEDGER_KNOWS_"),
         (EVENTS, "HEAPLEDGER_EVENT_"),
+        (LINES, "HEAPLEDGER_LINES_"),
         (RULES, "HEAPLEDGER_RULE_"),
         (TASK_KNOWN, "HEAPLEDGER_TASK_KNOWS_"),
     ] {

@@ -117,6 +117,7 @@ const OF_OTHERS: &[&str] = &[
     "lws_alloc_metadata_parse",
     "_lws_alloc_metadata_dump",
     "lws_alloc_metadata_dump_stdout",
+    "_lws_alloc_metadata_dump_lws",
 ];
 
 /// The rows of tables that end in tests: theirs, and the tests.

@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! [`snapshot`] writes what the ledger holds at some moment to a file, and the program goes on. [`stack`] takes call stacks for
+//! [`snapshot`] writes what the ledger holds at some moment to a file, and the program goes on; [`LiveLines`] writes what lives as lines for a log. [`stack`] takes call stacks for
 //! the program's own use.
 //!
 //! # Three strengths
@@ -175,6 +175,8 @@ mod integrity;
 #[cfg(target_has_atomic = "ptr")]
 mod label;
 #[cfg(target_has_atomic = "ptr")]
+mod live_lines;
+#[cfg(target_has_atomic = "ptr")]
 mod mark;
 #[cfg(target_has_atomic = "ptr")]
 mod options;
@@ -234,6 +236,8 @@ pub use heapledger_watch::inside::{HookFigures, hook_figures};
 pub use integrity::{check_block, check_integrity, lower_guard};
 #[cfg(target_has_atomic = "ptr")]
 pub use label::{LabelFuture, LabelGuard, Labelled, label};
+#[cfg(target_has_atomic = "ptr")]
+pub use live_lines::LiveLines;
 #[cfg(target_has_atomic = "ptr")]
 pub use mark::{ScopeGuard, mark, mark_thread, scope};
 #[cfg(target_has_atomic = "ptr")]

@@ -4,7 +4,7 @@
 use core::ffi::CStr;
 use core::fmt;
 
-/// Why no snapshot was written.
+/// Why no snapshot, or not all [lines](crate::LiveLines), were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotWritten {
@@ -16,6 +16,8 @@ pub enum NotWritten {
     TooOld,
     /// What the system says: an error number, as of `errno`.
     System(i32),
+    /// Who was to take the text takes no more of it.
+    Refused,
 }
 
 impl fmt::Display for NotWritten {
@@ -26,6 +28,7 @@ impl fmt::Display for NotWritten {
             }
             NotWritten::Path => f.write_str("the path is empty, too long, or has a zero byte"),
             NotWritten::TooOld => f.write_str("the recorder of this process is too old to write snapshots"),
+            NotWritten::Refused => f.write_str("who was to take the text takes no more of it"),
             #[cfg(feature = "std")]
             NotWritten::System(number) => std::io::Error::from_raw_os_error(*number).fmt(f),
             #[cfg(not(feature = "std"))]

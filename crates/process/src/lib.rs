@@ -132,6 +132,8 @@ pub mod ledger;
 #[cfg(not(feature = "loom"))]
 pub mod life;
 #[cfg(not(feature = "loom"))]
+pub mod live_lines;
+#[cfg(not(feature = "loom"))]
 pub mod look;
 #[cfg(not(feature = "loom"))]
 pub mod marks;

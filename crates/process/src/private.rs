@@ -20,6 +20,8 @@ unsafe impl Zeros for u8 {}
 // SAFETY: any bits are a value.
 unsafe impl Zeros for u64 {}
 // SAFETY: any bits are a value.
+unsafe impl Zeros for usize {}
+// SAFETY: any bits are a value.
 unsafe impl Zeros for AtomicU32 {}
 // SAFETY: any bits are a value.
 unsafe impl Zeros for AtomicU64 {}
@@ -78,6 +80,34 @@ fn map<T>(count: usize) -> Option<*mut T> {
 /// Bytes of so many values, in whole pages.
 fn pages<T>(count: usize) -> usize {
     count.saturating_mul(size_of::<T>()).next_multiple_of(PAGE_BYTES)
+}
+
+/// A row of values for the time of a call, zeros at first: its owner's alone, and given back with it.
+pub(crate) struct Passing<T> {
+    first: *mut T,
+    count: usize,
+}
+
+impl<T: Zeros> Passing<T> {
+    /// Room for so many. `None` if there is no memory.
+    pub(crate) fn new(count: usize) -> Option<Passing<T>> {
+        let count = count.max(1);
+        let bytes = count.checked_mul(size_of::<T>())?;
+        (bytes < isize::MAX as usize / 2).then(|| map::<T>(count)).flatten().map(|first| Passing { first, count })
+    }
+
+    /// The values.
+    pub(crate) fn all(&mut self) -> &mut [T] {
+        // SAFETY: mapped for so many, of which zeros are values, and nobody else knows of it.
+        unsafe { core::slice::from_raw_parts_mut(self.first, self.count) }
+    }
+}
+
+impl<T> Drop for Passing<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped with so many bytes, and lent to nobody any more.
+        unsafe { syscall::unmap(self.first.cast(), pages::<T>(self.count)) };
+    }
 }
 
 /// A value that is mapped when it is first needed. One touched word of it costs a page, not two megabytes.

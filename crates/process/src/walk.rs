@@ -45,6 +45,10 @@ pub struct BlockFacts {
     pub kind: u32,
     /// 1: its heap is one that the program has told of.
     pub is_of_own_heap: u32,
+    /// The number of its call stack; 0: it has none, or the recorder is one that does not tell.
+    pub site: u32,
+    /// Nothing yet.
+    pub spare: u32,
 }
 
 /// A heap.
@@ -189,6 +193,8 @@ fn facts(shared: &Shared, slot: Slot) -> Option<BlockFacts> {
         thread_plus_1: thread.map_or(0, |row| row.0.wrapping_add(1)),
         kind: u32::from(entry.kind.0),
         is_of_own_heap: u32::from(shared.heap_books.has(heap)),
+        site: entry.site.0,
+        spare: 0,
     })
 }
 

@@ -15,7 +15,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("metadata", &["lws"]),
     ("metadata-c", &["metadata"]),
     ("wire", &["lws"]),
-    ("process", &["format", "guard", "linux", "recorder", "unwind"]),
+    ("process", &["format", "guard", "linux", "lws", "recorder", "unwind"]),
     ("api", &["format", "linux", "process", "recorder", "unwind", "watch"]),
     ("preload", &["api", "format", "guard", "linux", "process", "unwind", "watch"]),
     ("calls", &["guard", "linux"]),
