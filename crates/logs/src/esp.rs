@@ -23,7 +23,7 @@ use about::{About, about};
 use dump::TraceDump;
 use faults::{Fault, fault};
 use stats::HeapStats;
-use trace::{DumpPart, parts};
+use trace::{DumpPart, parts, says};
 
 /// Most faults that are kept for a dump; more are counted.
 const FAULTS_MAX: usize = 256;
@@ -83,14 +83,17 @@ impl EspLog {
             }
         }
         let mut result = Ok(());
-        if !about.has(About::DUMP) {
-            return result;
-        }
-        parts(&text, &mut |part| {
+        let mut each = |part| {
             if result.is_ok() {
                 result = self.part(line.number, part);
             }
-        });
+        };
+        if about.has(About::DUMP) {
+            parts(&text, &mut each);
+        }
+        if about.has(About::SAYS) {
+            says(&text, &mut each);
+        }
         result
     }
 

@@ -72,7 +72,7 @@ impl EventBooks {
     pub fn line(&mut self, line: &[u8]) -> io::Result<()> {
         let lead_in = LEAD_IN.as_bytes();
         let mut rest = line;
-        while let Some(at) = rest.windows(lead_in.len()).position(|part| part == lead_in) {
+        while let Some(at) = memchr::memmem::find(rest, lead_in) {
             rest = rest.get(at + lead_in.len()..).unwrap_or(&[]);
             let end = rest.iter().position(|byte| base64::digit(*byte).is_none() && *byte != b'=');
             let text = rest.get(..end.unwrap_or(rest.len())).unwrap_or(&[]);

@@ -47,7 +47,7 @@ impl<R: BufRead> LogLines<R> {
                 break;
             }
             any = true;
-            let end = part.iter().position(|byte| *byte == b'\n');
+            let end = memchr::memchr(b'\n', part);
             let text = part.get(..end.unwrap_or(part.len())).unwrap_or(&[]);
             let room = LINE_BYTES_MAX.saturating_sub(line.bytes.len()).min(text.len());
             whole &= room == text.len();
@@ -72,7 +72,7 @@ fn clean(line: &mut Vec<u8>) {
     while line.last() == Some(&b'\r') {
         line.pop();
     }
-    if !line.contains(&ESCAPE) {
+    if memchr::memchr(ESCAPE, line).is_none() {
         return;
     }
     let mut kept = Vec::with_capacity(line.len());

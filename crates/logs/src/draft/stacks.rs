@@ -1,10 +1,26 @@
 //! Call stacks, each once: a trie of code addresses.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use heapledger_format::Site;
 use heapledger_format::section::{pc, site};
+
+/// A hash is one already.
+#[derive(Clone, Copy, Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct StackTable {
@@ -14,9 +30,11 @@ pub(super) struct StackTable {
     /// Nodes by their numbers, less 1: parent and code.
     nodes: Vec<(u32, u32)>,
     node_of: HashMap<(u32, u32), u32>,
-    /// Whole stacks by two hashes that nobody knows beforehand, so that most stacks take one look.
-    site_of: HashMap<[u64; 2], Site>,
-    hashers: [RandomState; 2],
+    /// Whole stacks by a hash that nobody knows beforehand, so that most stacks take one look; with each another hash of it.
+    site_of: HashMap<u64, (u64, Site), BuildHasherDefault<AsItIs>>,
+    hasher: RandomState,
+    /// What the other hash begins with.
+    seed: u64,
     /// Frames of the deepest.
     pub(super) deepest: usize,
 }
@@ -24,8 +42,12 @@ pub(super) struct StackTable {
 impl StackTable {
     /// The site of these frames, innermost first.
     pub(super) fn site(&mut self, frames: &[u64]) -> Site {
-        let key = [0, 1].map(|which: usize| self.hashers.get(which).map_or(0, |hasher| hasher.hash_one(frames)));
-        if let Some(site) = self.site_of.get(&key) {
+        if self.seed == 0 {
+            self.seed = self.hasher.hash_one(0u64) | 1;
+        }
+        let key = self.hasher.hash_one(frames);
+        let other = frames.iter().fold(self.seed, |hash, frame| (hash ^ frame).wrapping_mul(self.seed).rotate_left(29));
+        if let Some((_, site)) = self.site_of.get(&key).filter(|(known, _)| *known == other) {
             return *site;
         }
         self.deepest = self.deepest.max(frames.len());
@@ -37,7 +59,7 @@ impl StackTable {
                 self.nodes.len() as u32
             });
         }
-        self.site_of.insert(key, Site(parent));
+        self.site_of.insert(key, (other, Site(parent)));
         Site(parent)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 
 /// Texts that a line could be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ impl About {
     pub(super) const STATS: About = About(4);
     /// The start of a device.
     pub(super) const BOOT: About = About(8);
+    /// The summary at the end of a dump.
+    pub(super) const SAYS: About = About(16);
 
     pub(super) fn has(self, other: About) -> bool {
         self.0 & other.0 != 0
@@ -30,13 +32,13 @@ const WORDS: [(&str, About); 31] = [
     (" bytes (@ ", About::DUMP),
     (" allocations trace (", About::DUMP),
     ("freed by 0x", About::DUMP),
-    ("records: ", About::DUMP),
-    ("total allocations", About::DUMP),
-    ("total frees", About::DUMP),
-    (" in trace (", About::DUMP),
-    ("uffer has overflowed", About::DUMP),
-    ("New entries were traced", About::DUMP),
-    ("linked list is corrupt", About::DUMP),
+    ("records: ", About::SAYS),
+    ("total allocations", About::SAYS),
+    ("total frees", About::SAYS),
+    (" in trace (", About::SAYS),
+    ("uffer has overflowed", About::SAYS),
+    ("New entries were traced", About::SAYS),
+    ("linked list is corrupt", About::SAYS),
     ("CORRUPT HEAP: ", About::FAULTS),
     ("Mem alloc fail.", About::FAULTS),
     ("failed to allocate", About::FAULTS),
@@ -59,15 +61,18 @@ const WORDS: [(&str, About); 31] = [
     ("rst:0x", About::BOOT),
 ];
 
-/// Finds the words; made once, which takes longer than a short log.
-static FINDER: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::new(WORDS.iter().map(|(word, _)| word)).ok());
+/// Finds the words; made once, which takes longer than a short log. Of two that overlap the first counts: none needs both
+/// (what `CORRUPT HEAP: ` hides is `HEAP: `, which is another text's).
+static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let words = WORDS.iter().map(|(word, _)| word);
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(words).ok()
+});
 
 /// What a line could be about.
 pub(super) fn about(line: &[u8]) -> About {
     // Without it, anything.
     let Some(finder) = &*FINDER else { return About(u8::MAX) };
-    finder.find_overlapping_iter(line).fold(About::NOTHING, |about, found| {
+    finder.find_iter(line).fold(About::NOTHING, |about, found| {
         let word = WORDS.get(found.pattern().as_usize()).map_or(About::NOTHING, |(_, about)| *about);
         About(about.0 | word.0)
     })

@@ -3,6 +3,10 @@
 //! Lines are not believed to be whole lines: what is looked for may stand anywhere in one, because time stamps stand in front,
 //! and because texts are copied out of pages that have joined their lines.
 
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
 use super::words::{around, decimal, decimal_before, frames, hex};
 
 /// A block as the dump shows it.
@@ -104,7 +108,6 @@ pub(super) fn parts(line: &str, each: &mut dyn FnMut(DumpPart)) {
             }
         }
     }
-    says(line, each);
 }
 
 /// `0x` belongs to the mark and to the frames.
@@ -113,10 +116,20 @@ fn rest_from_hex<'t>(line: &'t str, behind: &'t str) -> &'t str {
     line.get(at.saturating_sub(2)..).unwrap_or(behind)
 }
 
+/// Marks of a dump. Of two at one place the earlier one here is meant.
+const MARKS: [&str; 6] = [SUMMARY, HEADER, OLD_HEADER, BLOCK, FREED_BY, END];
+
+/// Finds them; made once.
+static FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(MARKS).ok());
+
 /// The first mark in a text.
 fn first(text: &str) -> Option<(usize, &'static str)> {
-    let marks = [SUMMARY, HEADER, OLD_HEADER, BLOCK, FREED_BY, END];
-    marks.into_iter().filter_map(|mark| Some((text.find(mark)?, mark))).min_by_key(|(at, _)| *at)
+    if let Some(finder) = &*FINDER {
+        let found = finder.find(text)?;
+        return Some((found.start(), MARKS.get(found.pattern().as_usize())?));
+    }
+    MARKS.into_iter().filter_map(|mark| Some((text.find(mark)?, mark))).min_by_key(|(at, _)| *at)
 }
 
 /// `6` before, `0x3fc9f620, Internal) allocated CPU 0 ccount 0x1a31ac84 caller 0x40376321:0x40376379` behind.
@@ -143,7 +156,7 @@ fn block<'t>(before: &str, behind: &'t str) -> Option<(TracedBlock, &'t str)> {
 }
 
 /// The lines of the summary.
-fn says(line: &str, each: &mut dyn FnMut(DumpPart)) {
+pub(super) fn says(line: &str, each: &mut dyn FnMut(DumpPart)) {
     type Set = fn(&mut TraceSummary, [u64; 2]);
     let mut number_behind = |mark: &str, set: Set| {
         if let Some((number, _)) = around(line, mark).and_then(|(_, rest)| decimal(rest)) {

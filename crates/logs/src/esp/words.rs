@@ -21,9 +21,15 @@ pub(super) fn decimal_before(text: &str) -> Option<u64> {
 /// A number in hexadecimal digits behind `0x`, and the rest.
 pub(super) fn hex(text: &str) -> Option<(u64, &str)> {
     let text = text.strip_prefix("0x")?;
-    let end = text.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at_checked(end)?;
-    Some((u64::from_str_radix(digits, 16).ok()?, rest))
+    let (mut number, mut digits) = (0u64, 0);
+    // There are a dozen in each line of a dump.
+    while let Some(digit) = text.as_bytes().get(digits).and_then(|letter| char::from(*letter).to_digit(16)) {
+        if number >> 60 != 0 {
+            return None;
+        }
+        (number, digits) = (number << 4 | u64::from(digit), digits + 1);
+    }
+    (digits != 0).then_some((number, text.get(digits..)?))
 }
 
 /// Return addresses with colons between, innermost first, and the rest. The list ends at the first zero.
@@ -57,6 +63,9 @@ mod tests {
         assert_eq!(frames("0x00000000"), (vec![], ""));
         assert_eq!(frames("x"), (vec![], "x"));
         assert_eq!(hex("0x"), None);
+        assert_eq!(hex("0x1FfFffffFffffffff"), None);
+        assert_eq!(hex("0xfFfFffffFffffffF\u{e9}"), Some((u64::MAX, "\u{e9}")));
+        assert_eq!(hex("0x000000000000000000001g"), Some((1, "g")));
         assert_eq!(decimal("99999999999999999999 x"), None);
         assert_eq!(decimal_before("I (12)   6"), Some(6));
     }
