@@ -1,4 +1,4 @@
-//! Builds the preload library, the one that judges calls, and the archive that programs are linked with, and leaves them in `OUT_DIR`, so
+//! Builds the preload library, the one that judges calls, and the archives that programs are linked with, and leaves them in `OUT_DIR`, so
 //! that they travel inside the `heapledger` binary:
 //! `cargo install` alone yields a `heapledger run` that works.
 //!
@@ -33,6 +33,8 @@ const PARTS: &[(&str, &[&str])] = &[
     ("api", &["format", "unwind", "linux", "recorder", "process", "watch"]),
     ("preload", &["format", "unwind", "linux", "guard", "process", "watch", "api"]),
     ("calls", &["linux", "guard"]),
+    ("metadata", &["lws"]),
+    ("metadata-c", &["metadata"]),
 ];
 
 /// Those of them that are libraries by themselves, each with its build script.
@@ -65,8 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sources = PathBuf::from(var("CARGO_MANIFEST_DIR")?).join("preload");
 
     let out = PathBuf::from(var("OUT_DIR")?);
-    let [image, calls, archive, wrapped] =
-        ["preload.so", "calls.so", "linked.a", "wrapped.txt"].map(|name| out.join(name));
+    let [image, calls, archive, wrapped, metadata] =
+        ["preload.so", "calls.so", "linked.a", "wrapped.txt", "metadata.a"].map(|name| out.join(name));
     let supported = var("CARGO_CFG_TARGET_OS")? == "linux" && var("CARGO_CFG_TARGET_ARCH")? == "x86_64";
     if supported {
         let products = build(&sources, &out, Product::Library)?;
@@ -77,12 +79,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let linked = archive::linked(&fs::read(products.join("libheapledger_preload.a"))?)?;
         fs::write(&archive, linked.archive)?;
         fs::write(&wrapped, linked.wrapped)?;
+        let products = build(&sources, &out, Product::Metadata)?;
+        let built = fs::read(products.join("libheapledger_metadata_c.a"))?;
+        fs::write(&metadata, archive::alone(&built, b"heapledger_metadata_prepare")?)?;
     } else {
         // `run` says in one sentence that this platform is not supported; all other commands work.
         fs::write(&image, [])?;
         fs::write(&calls, [])?;
         fs::write(&archive, [])?;
         fs::write(&wrapped, [])?;
+        fs::write(&metadata, [])?;
     }
     Ok(())
 }
@@ -133,6 +139,8 @@ enum Product {
     Calls,
     /// To be linked with by `--wrap`, as one object file: whatever a program need not see stays inside of it.
     Archive,
+    /// Another archive: compressed backtraces before blocks of any allocator, and nothing that records.
+    Metadata,
 }
 
 /// Returns the directory of what was built.
@@ -140,7 +148,11 @@ fn build(sources: &Path, out: &Path, product: Product) -> Result<PathBuf, Box<dy
     let (target, host) = (var("TARGET")?, var("HOST")?);
     let target_dir = out.join("preload");
     let mut cargo = Command::new(var("CARGO")?);
-    let package = if product == Product::Calls { "heapledger-calls" } else { "heapledger-preload" };
+    let package = match product {
+        Product::Library | Product::Archive => "heapledger-preload",
+        Product::Calls => "heapledger-calls",
+        Product::Metadata => "heapledger-metadata-c",
+    };
     cargo.args(["rustc", "--release", "--offline", "--lib", "--package", package, "--manifest-path"]);
     cargo.arg(workspace(sources, out)?).arg("--target-dir").arg(&target_dir);
     let mut products = target_dir.clone();
@@ -149,17 +161,11 @@ fn build(sources: &Path, out: &Path, product: Product) -> Result<PathBuf, Box<dy
         products.push(&target);
     }
     if product == Product::Archive {
-        cargo.args([
-            "--features",
-            "wrapped",
-            "--crate-type",
-            "staticlib",
-            "--",
-            "-C",
-            "lto=fat",
-            "-C",
-            "codegen-units=1",
-        ]);
+        cargo.args(["--features", "wrapped"]);
+    }
+    if matches!(product, Product::Archive | Product::Metadata) {
+        // One object file, with all that it is made of inside.
+        cargo.args(["--crate-type", "staticlib", "--", "-C", "lto=fat", "-C", "codegen-units=1"]);
     }
     for name in OUTER_ONLY {
         cargo.env_remove(name);

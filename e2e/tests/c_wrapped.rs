@@ -362,7 +362,7 @@ fn targets_of_cmake() -> Result {
     let (from, to) = (sdk.scratch.path("from"), sdk.scratch.path("to"));
     let place = |problem: std::io::Error| problem.to_string();
     std::fs::create_dir(&from).map_err(place)?;
-    for name in ["CMakeLists.txt", "own.c"] {
+    for name in ["CMakeLists.txt", "own.c", "metadata.c", "check.h"] {
         std::fs::copy(root().join("e2e/c_api").join(name), from.join(name)).map_err(place)?;
     }
     let prefix = format!("-DCMAKE_PREFIX_PATH={}", sdk.prefix.display());
@@ -375,7 +375,9 @@ fn targets_of_cmake() -> Result {
         check!(ledger.name.starts_with(&format!("heapledger.{program}.")), "{}", ledger.name);
         check!(own_blocks(&ledger.path)? == WORK, "{program} holds something else");
     }
-    Ok(())
+    let ran = sdk.run(&to.join("metadata"), "", &[])?.good()?;
+    check!(ran.out() == "all is well\n" && ran.err().is_empty(), "metadata: {ran}");
+    sdk.check_nothing_left("who records nothing")
 }
 
 /// Of a family that is not whole, what is freed elsewhere stays in the ledger, and what comes from elsewhere is counted.

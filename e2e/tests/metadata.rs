@@ -42,6 +42,34 @@ fn lists_in_c_tell_of_all_that_live() -> Result {
     Ok(())
 }
 
+/// Who has only the command has them from it, alone and beside what records.
+#[test]
+fn what_the_sdk_has_is_the_same() -> Result {
+    let sdk = Sdk::new()?;
+    let mut asked = command("pkg-config");
+    asked.env("PKG_CONFIG_PATH", sdk.library().join("pkgconfig")).args(["--cflags", "--libs", "heapledger-metadata"]);
+    let flags = process::run(&mut asked)?.good()?.out();
+    let flags: Vec<&str> = flags.split_ascii_whitespace().collect();
+    check!(flags.contains(&"-lheapledger_metadata_c"), "{flags:?}");
+    for (name, more) in [("alone", &[][..]), ("static", &["-static"]), ("relro", &["-fPIE", "-pie", "-Wl,-z,now"])] {
+        let program = sdk.built("gcc", "metadata.c", name, &[&flags[..], more].concat())?;
+        let ran = sdk.run(&program, "", &[])?.good()?;
+        check!(ran.out() == "all is well\n" && ran.err().is_empty(), "{name}: {ran}");
+        sdk.check_nothing_left(name)?;
+    }
+    // Both archives in one program, whose own blocks are recorded then.
+    let program = sdk.wrapped("gcc", "metadata.c", "both", &[&["-static"], &flags[..]].concat())?;
+    let ran = sdk.run(&program, "", &[])?.good()?;
+    check!(ran.out() == "all is well\n" && ran.err().is_empty(), "both: {ran}");
+    let names = process::run(
+        command("nm").args(["-g", "--defined-only"]).arg(sdk.library().join("libheapledger_metadata_c.a")),
+    )?;
+    let names = names.good()?.out();
+    let others = names.lines().filter(|line| line.contains(" T ") && !line.contains(" heapledger_metadata_"));
+    check!(others.count() == 0, "it could clash with others: {names}");
+    sdk.ledger().map(drop)
+}
+
 #[test]
 fn blocks_of_zlib_are_named_from_their_lines() -> Result {
     if !Path::new("/usr/include/zlib.h").exists() {

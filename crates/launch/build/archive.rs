@@ -37,12 +37,27 @@ pub(crate) struct Linked {
     pub(crate) wrapped: String,
 }
 
+/// An archive of the one object file that defines a symbol, of the archive that the compiler wrote.
+pub(crate) fn alone(archive: &[u8], symbol: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let (object, defines) = object(archive, symbol)?;
+    written(&[Member { name: "heapledger.o".to_owned(), bytes: object.to_vec(), defines: owned(&defines) }])
+}
+
+/// Bytes of an object file, and the names that it defines.
+type Object<'a> = (&'a [u8], Vec<&'a [u8]>);
+
+/// The object file that defines a symbol, and all that it defines.
+fn object<'a>(archive: &'a [u8], symbol: &[u8]) -> Result<Object<'a>, Box<dyn Error>> {
+    let symbols = index(archive).ok_or("the archive that the compiler wrote has no index")?;
+    let (_, at) =
+        symbols.iter().find(|(name, _)| *name == symbol).ok_or("the archive does not define what it should")?;
+    let object = archive.get(member(archive, *at).ok_or("the archive is cut")?).ok_or("the archive is cut")?;
+    Ok((object, symbols.iter().filter(|(_, of)| of == at).map(|(name, _)| *name).collect()))
+}
+
 /// The archive that programs are linked with, made of the one that the compiler wrote.
 pub(crate) fn linked(archive: &[u8]) -> Result<Linked, Box<dyn Error>> {
-    let symbols = index(archive).ok_or("the archive that the compiler wrote has no index")?;
-    let (_, at) = symbols.iter().find(|(name, _)| *name == OURS).ok_or("the archive does not define what it should")?;
-    let object = archive.get(member(archive, *at).ok_or("the archive is cut")?).ok_or("the archive is cut")?;
-    let defines: Vec<_> = symbols.iter().filter(|(_, of)| of == at).map(|(name, _)| *name).collect();
+    let (object, defines) = object(archive, OURS)?;
     let functions = defines.iter().filter_map(|name| Some(str::from_utf8(name.strip_prefix(wrap::OWN.as_bytes())?)));
     let mut functions = functions.collect::<Result<Vec<_>, _>>()?;
     functions.sort_unstable();

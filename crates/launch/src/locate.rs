@@ -22,6 +22,8 @@ static CALLS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/calls.so"));
 static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/linked.a"));
 /// What the archive wraps.
 static WRAPPED: &str = include_str!(concat!(env!("OUT_DIR"), "/wrapped.txt"));
+/// Metadata before blocks, for C.
+static METADATA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/metadata.a"));
 /// Names another library, for those who work on it.
 const OVERRIDE: &str = "HEAPLEDGER_PRELOAD";
 /// The file of the one that judges calls, as cargo builds it.
@@ -70,7 +72,7 @@ fn written(library: &Inside) -> Result<PathBuf, LaunchError> {
     Err(last)
 }
 
-/// What programs are linked with: what is preloaded, and an archive.
+/// What programs are linked with: what is preloaded, and archives.
 pub struct Linked {
     /// The shared library.
     pub library: &'static [u8],
@@ -78,11 +80,13 @@ pub struct Linked {
     pub archive: &'static [u8],
     /// The functions that are to be wrapped then, a line for each.
     pub wrapped: &'static str,
+    /// The archive for compressed backtraces before blocks.
+    pub metadata: &'static [u8],
 }
 
-/// Both of them.
+/// All of them.
 pub fn linked() -> Result<Linked, LaunchError> {
-    let linked = Linked { library: LIBRARY, archive: ARCHIVE, wrapped: WRAPPED };
+    let linked = Linked { library: LIBRARY, archive: ARCHIVE, wrapped: WRAPPED, metadata: METADATA };
     if LIBRARY.is_empty() { Err(LaunchError::NoLibrary) } else { Ok(linked) }
 }
 

@@ -16,23 +16,30 @@ use super::unless_pipe_closed;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A program that is linked with the library records itself, wherever it is
-started, and leaves its ledger as heapledger.PROGRAM.PID.hl.
+started, and leaves its ledger as heapledger.PROGRAM.PID.hl. With
+libheapledger_metadata_c.a, which records nothing, any allocator has
+compressed backtraces of libwebsockets before its blocks.
 
 Examples:
   heapledger sdk ~/.local
   export PKG_CONFIG_PATH=~/.local/lib/pkgconfig
   cc server.c $(pkg-config --cflags --libs heapledger)
-  cc -static server.c $(pkg-config --cflags --libs heapledger-wrapped)")]
+  cc -static server.c $(pkg-config --cflags --libs heapledger-wrapped)
+  cc pool.c $(pkg-config --cflags --libs heapledger-metadata)")]
 pub(crate) struct SdkArgs {
     /// Write into include and lib of this directory, which are made
     #[arg(value_name = "PREFIX")]
     pub(crate) prefix: PathBuf,
 }
 
+/// The header of the archive for metadata before blocks.
+const METADATA_HEADER: &str = include_str!("../../metadata-header/heapledger-metadata.h");
+
 /// Texts in which the version is set.
 const TEXTS: &[(&str, &str)] = &[
     ("lib/pkgconfig/heapledger.pc", include_str!("../../sdk/heapledger.pc.in")),
     ("lib/pkgconfig/heapledger-wrapped.pc", include_str!("../../sdk/heapledger-wrapped.pc.in")),
+    ("lib/pkgconfig/heapledger-metadata.pc", include_str!("../../sdk/heapledger-metadata.pc.in")),
     ("lib/cmake/heapledger/heapledger-config.cmake", include_str!("../../sdk/heapledger-config.cmake.in")),
     (
         "lib/cmake/heapledger/heapledger-config-version.cmake",
@@ -52,8 +59,10 @@ pub(crate) fn run(args: &SdkArgs) -> Result<()> {
     };
     put("include/heapledger.h", HEADER.as_bytes(), 0o644)?;
     put("include/heapledger-compat.h", COMPAT_HEADER.as_bytes(), 0o644)?;
+    put("include/heapledger-metadata.h", METADATA_HEADER.as_bytes(), 0o644)?;
     put(&format!("lib/{LINKED_LIBRARY}"), linked.library, 0o755)?;
     put("lib/libheapledger.a", linked.archive, 0o644)?;
+    put("lib/libheapledger_metadata_c.a", linked.metadata, 0o644)?;
     let options = wrap_options(linked.wrapped);
     for (name, text) in TEXTS {
         let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
