@@ -285,6 +285,8 @@ mod tests {
                 heap: bit(5).then_some(seed as u8),
                 time: bit(6).then_some(if rare { Ticks(seed) } else { Ticks(seed >> 20) }),
                 label: LabelId(if seed >> 47 & 7 == 3 { seed as u32 } else { 0 }),
+                core: None,
+                cycles: None,
             });
         }
         entries

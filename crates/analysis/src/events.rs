@@ -105,8 +105,8 @@ impl Event {
 
 /// The block with the number, time, thread, function and stack of its free.
 pub fn as_freed(freed: &FreedEntry) -> Entry {
-    let FreedEntry { block, number, by: kind, site, thread, time, .. } = *freed;
-    Entry { number, kind, site, thread, time, ..block }
+    let FreedEntry { block, number, by: kind, site, thread, time, core, .. } = *freed;
+    Entry { number, kind, site, thread, time, core, cycles: None, ..block }
 }
 
 /// Events in order.

@@ -120,6 +120,8 @@ mod tests {
                 heap: Some(3),
                 time: None,
                 label: LabelId::NONE,
+                core: None,
+                cycles: None,
             });
         }
         extents.end_run();

@@ -258,7 +258,16 @@ mod tests {
             heap: None,
             ..Entry::NONE
         };
-        FreedEntry { block, number: number + 1, by: Kind::FREE, later: 0, site: Site::NONE, thread: None, time: None }
+        FreedEntry {
+            block,
+            number: number + 1,
+            by: Kind::FREE,
+            later: 0,
+            site: Site::NONE,
+            thread: None,
+            time: None,
+            core: None,
+        }
     }
 
     /// So many blocks of which no two are there at a time.

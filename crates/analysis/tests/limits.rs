@@ -50,6 +50,7 @@ fn whole() -> Builder {
                 thread: Some(ThreadRow(0)),
                 time: Some(Ticks(50)),
                 later: 0,
+                core: None,
             });
         }
     }

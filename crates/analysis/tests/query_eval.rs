@@ -143,6 +143,7 @@ fn events_are_chosen_by_what_happened() {
         site: Site(1),
         thread: Some(ThreadRow(1)),
         time: Some(Ticks(20_500_000)),
+        core: None,
     };
     builder.freed(freed);
     let made = Made::new("events", &builder);

@@ -179,6 +179,7 @@ fn events_are_in_order_and_realloc_frees_first() {
         site: Site::NONE,
         thread: Some(ThreadRow(1)),
         time: Some(Ticks(50)),
+        core: None,
     });
     builder.tally(TallyCounter::Frees, 3).tally(TallyCounter::Allocations, 3);
     let made = Made::new("events", &builder);

@@ -53,6 +53,7 @@ fn freed(block: Entry, by: Kind, number: u64) -> FreedEntry {
         site: Site::NONE,
         thread: Some(ThreadRow(0)),
         time: Some(Ticks(number * 10)),
+        core: None,
     }
 }
 

@@ -106,6 +106,7 @@ fn freed(block: Entry) -> FreedEntry {
         thread: Some(ThreadRow(0)),
         time: block.time,
         block,
+        core: None,
     }
 }
 

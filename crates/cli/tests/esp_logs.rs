@@ -133,3 +133,56 @@ fn damage_is_told_with_the_block_before_it_and_who_allocated_that() {
     );
     assert!(!said.contains("0x42002000"), "the other block has nothing to do with it: {errors:?}");
 }
+
+/// Core and counter of each block are in text, in tables, in conditions, groups and JSON; where nobody has told them, asking is an error.
+#[test]
+fn cores_and_their_counters_are_shown_and_asked_for() {
+    let scratch = Scratch::new("esp-cores");
+    let log = "\
+====== Heap Trace: 3 records (99 capacity) ======
+     10 bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x1a31ac84 caller 0x40376321
+     20 bytes (@ 0x3fc90020, Internal) allocated CPU 0 ccount 0x00000007 caller 0x40376321
+     30 bytes (@ 0x3fc90040, Internal) allocated CPU 1 ccount 0xffffffff caller 0x40376321
+freed by 0x40376379
+====== Heap Trace Summary ======
+30 bytes alive in trace (2/3 allocations)
+================================
+";
+    fs::write(scratch.cwd().join("cores.log"), log).expect("it can be written");
+    fs::write(scratch.cwd().join("none.log"), "~b#size: 100, 0x1234 \n").expect("it can be written");
+    let shown = |words: &[&str]| output(heapledger().args(words).current_dir(scratch.cwd()));
+    let text = |words: &[&str]| {
+        let shown = shown(words);
+        assert!(shown.status.success(), "{words:?}: {shown:?}");
+        out(&shown).to_owned()
+    };
+    let dump = text(&["dump", "cores.log"]);
+    assert!(dump.contains("number 0, core 1, cycles 439463044") && dump.contains("core 0, cycles 7"), "{dump}");
+    let history = text(&["history", "cores.log"]);
+    assert!(history.contains(", core 1, cycles 4294967295") && history.contains("(freed)"), "{history}");
+    let csv = text(&["dump", "--columns", "addr,core,cycles", "--sort", "cycles", "--csv", "cores.log"]);
+    assert_eq!(csv, "addr,core,cycles\r\n0x3fc90020,0,7\r\n0x3fc90010,1,439463044\r\n");
+    assert!(text(&["dump", "--where", "cpu = 0", "cores.log"]).contains("1 block, 20 B"));
+    assert!(text(&["dump", "--where", "cycles > 7", "cores.log"]).contains("1 block, 10 B"));
+    let groups = text(&["history", "--group-by", "core", "--csv", "cores.log"]);
+    assert!(groups.lines().count() == 4, "two cores, and one whose free nobody knows: {groups}");
+    let objects = text(&["dump", "--json", "cores.log"]);
+    assert!(
+        objects.contains("\"core\":1,\"cycles\":439463044") && objects.contains("\"core\":0,\"cycles\":7"),
+        "{objects}"
+    );
+    let events = text(&["history", "--json", "cores.log"]);
+    assert_eq!(
+        (events.matches("\"core\":").count(), events.matches("\"cycles\":4294967295").count()),
+        (3, 1),
+        "{events}"
+    );
+    // A kept ledger says the same.
+    assert!(shown(&["convert", "-o", "cores.hl", "cores.log"]).status.success());
+    assert_eq!(text(&["dump", "--columns", "addr,core,cycles", "--sort", "cycles", "--csv", "cores.hl"]), csv);
+    for words in [["dump", "--where", "core = 0", "none.log"], ["dump", "--columns", "cycles", "none.log"]] {
+        let refused = shown(&words);
+        assert!(!refused.status.success() && err(&refused).contains("core"), "{words:?}: {refused:?}");
+    }
+    assert!(!text(&["dump", "--json", "none.log"]).contains("\"core\""));
+}

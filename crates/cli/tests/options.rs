@@ -56,6 +56,7 @@ fn numbered(step: u64) -> Builder {
             site: ended,
             thread: Some(ThreadRow(2)),
             time,
+            core: None,
         });
     }
     builder

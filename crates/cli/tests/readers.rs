@@ -110,7 +110,8 @@ fn ledger(blocks: u64) -> Builder {
             ..Entry::NONE
         };
         if number % 3 == 0 {
-            let ended = FreedEntry { block, number: blocks + number, later: 0, by: Kind::FREE, site, thread, time };
+            let ended =
+                FreedEntry { block, number: blocks + number, later: 0, by: Kind::FREE, site, thread, time, core: None };
             builder.freed(ended);
         } else {
             builder.entry(block);

@@ -131,6 +131,7 @@ fn ledger(blocks: u64, program: &str, id: u8) -> Builder {
                 site,
                 thread,
                 time,
+                core: None,
             };
             builder.freed(end);
         } else {

@@ -18,7 +18,7 @@
 use crate::VERSION;
 use crate::bytes::{ByteOrder, Codec, WordSize};
 use crate::counter::{GlobalCounter, TallyCounter};
-use crate::layout::{DESCRIPTOR_BYTES, Field, MAX_DESCRIPTORS, RecordLayout};
+use crate::layout::{DESCRIPTOR_BYTES, MAX_DESCRIPTORS, RecordLayout};
 use crate::record::Options;
 use crate::section::{SectionRow, row};
 
@@ -210,7 +210,7 @@ impl Header {
             codec,
             machine: 0,
             flags: 0,
-            options: options.with_addresses(layout.has(Field::Address)),
+            options: options.of_layout(&layout),
             tick_ns: 0,
             start_unix_ns: 0,
             id: [0; 16],
@@ -389,7 +389,7 @@ impl Header {
                 .with(small(field) as u8, small(width_bits) as u8, codec.u16(bytes, at_bit))
                 .ok_or(FormatError::Damaged("a field descriptor"))?;
         }
-        header.options = header.options.with_addresses(header.layout.has(Field::Address));
+        header.options = header.options.of_layout(&header.layout);
         for index in 0..rows {
             let place = nth(first_row, index, row::bytes(word));
             header.add_section(SectionRow::read(codec, bytes.get(place..).unwrap_or(&[])));
@@ -411,7 +411,7 @@ impl Header {
         put(at::WORD, 1, word.bytes() as u64);
         put(at::MACHINE, 2, u64::from(self.machine));
         put(at::FLAGS, 2, u64::from(self.flags));
-        put(at::OPTIONS, 4, u64::from(self.options.with_addresses(true).0));
+        put(at::OPTIONS, 4, u64::from(self.options.stored().0));
         put(at::TICK_NS, 4, u64::from(self.tick_ns));
         put(at::START_UNIX_NS, 8, self.start_unix_ns);
         put(at::ORDER_BOUND, 4, u64::from(self.order_bound));

@@ -21,6 +21,10 @@ use crate::kind::Kind;
 use crate::layout::{Field, Figures, RecordLayout, mask};
 use crate::sample;
 
+mod options;
+
+pub use options::Options;
+
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -44,6 +48,10 @@ pub struct Entry {
     pub time: Option<Ticks>,
     /// What was in force when it was allocated. Records of the default packing have no room for it: it lies beside them.
     pub label: LabelId,
+    /// The processor core that it was allocated on; `None` if not recorded.
+    pub core: Option<u8>,
+    /// The counter of that core, as it was read: it wraps, and each core has its own.
+    pub cycles: Option<u32>,
 }
 
 /// A block that was freed.
@@ -64,6 +72,8 @@ pub struct FreedEntry {
     pub thread: Option<ThreadRow>,
     /// When it was freed.
     pub time: Option<Ticks>,
+    /// The processor core that freed; `None` if not recorded.
+    pub core: Option<u8>,
 }
 
 /// Words of a default 64-bit record.
@@ -72,7 +82,7 @@ pub const RECORD_WORDS: usize = 4;
 pub const HISTORY_WORDS: usize = 8;
 
 /// Figures that blocks which follow each other mostly have in common.
-pub const STEADY: usize = 4;
+pub const STEADY: usize = 5;
 
 /// Numbers are 48 bits wide; a ledger stops entering when they end.
 pub const NUMBER_MAX: u64 = mask(48) - 1;
@@ -98,43 +108,6 @@ pub const FREED_NEXT_SHIFT: u32 = 54;
 pub const FREED_SUMMED_SHIFT: u32 = 55;
 /// The two numbers of a `realloc` are so far apart at most.
 pub const LATER_MAX: u32 = mask(26) as u32;
-
-/// What a ledger records beside address, size, number and kind. Each can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options(pub u32);
-
-impl Options {
-    /// Actual sizes.
-    pub const ACTUAL_SIZE: u32 = 1;
-    /// Time stamps.
-    pub const TIME: u32 = 2;
-    /// Threads.
-    pub const THREAD: u32 = 4;
-    /// Call stacks.
-    pub const STACK: u32 = 8;
-    /// Freed blocks.
-    pub const HISTORY: u32 = 16;
-    /// Heaps.
-    pub const HEAP: u32 = 32;
-    /// Addresses. Stored nowhere: they are recorded where a record has a place for them, which all but the ledgers of some logs
-    /// have.
-    pub const ADDRESS: u32 = 1 << 31;
-    /// Everything that version 1 records.
-    pub const ALL: Options = Options(63);
-
-    /// Whether `option` is on.
-    #[inline(always)]
-    pub const fn has(self, option: u32) -> bool {
-        // Addresses are there unless it is said that they are not: all recorders have them.
-        (self.0 ^ Options::ADDRESS) & option != 0
-    }
-
-    /// The same of a ledger whose records have a place for addresses, or have none.
-    #[must_use]
-    pub const fn with_addresses(self, recorded: bool) -> Options {
-        if recorded { Options(self.0 & !Options::ADDRESS) } else { Options(self.0 | Options::ADDRESS) }
-    }
-}
 
 const PLACES_64: &[(Field, u8, u16, u32)] = &[
     (Field::Number, 48, 0, 0),
@@ -228,6 +201,8 @@ impl Entry {
             heap: Some((words[1] >> 56) as u8),
             time: Some(Ticks(words[3] & mask(44))),
             label: LabelId::NONE,
+            core: None,
+            cycles: None,
         })
     }
 
@@ -274,6 +249,8 @@ impl Entry {
             heap: record.figure(Field::Heap).map(|row| row as u8),
             time: record.figure(Field::Time).map(Ticks),
             label: LabelId(record.figure(Field::Label).unwrap_or(0) as u32),
+            core: record.figure(Field::Core).map(|core| core as u8),
+            cycles: record.figure(Field::Cycles).map(|cycles| cycles as u32),
         })
     }
 
@@ -289,6 +266,8 @@ impl Entry {
         Field::Heap,
         Field::Time,
         Field::Label,
+        Field::Core,
+        Field::Cycles,
     ];
 
     /// Of an [unpacked](Entry::unpack) entry, the figures that its ledger records.
@@ -313,6 +292,7 @@ impl Entry {
             self.thread.map(|row| u64::from(row.0)),
             self.heap.map(u64::from),
             Some(u64::from(self.label.0)),
+            self.core.map(u64::from),
         ]
     }
 
@@ -320,12 +300,13 @@ impl Entry {
     #[inline]
     #[must_use]
     pub fn with_steady(self, steady: [Option<u64>; STEADY]) -> Entry {
-        let [kind, thread, heap, label] = steady;
+        let [kind, thread, heap, label, core] = steady;
         Entry {
             kind: Kind(kind.unwrap_or(0) as u8),
             thread: thread.map(|row| ThreadRow(row as u32)),
             heap: heap.map(|row| row as u8),
             label: LabelId(label.unwrap_or(0) as u32),
+            core: core.map(|core| core as u8),
             ..self
         }
     }
@@ -342,6 +323,8 @@ impl Entry {
         heap: None,
         time: None,
         label: LabelId::NONE,
+        core: None,
+        cycles: None,
     };
 
     /// The block with the one figure for which a history entry has room, if that is not 0.
@@ -376,6 +359,8 @@ impl Entry {
         layout.put(codec, bytes, Field::Heap, u64::from(self.heap.unwrap_or(0)));
         layout.put(codec, bytes, Field::Time, self.time.unwrap_or_default().0);
         layout.put(codec, bytes, Field::Label, u64::from(self.label.0));
+        layout.put(codec, bytes, Field::Core, u64::from(self.core.unwrap_or(0)));
+        layout.put(codec, bytes, Field::Cycles, u64::from(self.cycles.unwrap_or(0)));
         layout.put(codec, bytes, Field::Number, self.number.wrapping_add(1));
         wide
     }
@@ -431,6 +416,7 @@ impl FreedEntry {
             site: Site(entry.figure(Field::FreedSite).unwrap_or(0) as u32),
             thread: entry.unescaped(Field::FreedThread).map(|row| ThreadRow(row as u32)),
             time: entry.figure(Field::FreedTime).map(Ticks),
+            core: entry.figure(Field::FreedCore).map(|core| core as u8),
         })
     }
 
@@ -444,6 +430,7 @@ impl FreedEntry {
         Field::FreedWide,
         Field::FreedLater,
         Field::FreedLabel,
+        Field::FreedCore,
     ];
 
     /// Undoes [`FreedEntry::pack`] for words 4 to 7; `None` if the commit word is 0. Earlier recorders knew of no `later` and no label.
@@ -467,6 +454,7 @@ impl FreedEntry {
             site: Site(by as u32),
             thread: Some(ThreadRow((end >> 48) as u32)).filter(|row| *row != ThreadRow::OTHER),
             time: Some(Ticks(time & mask(44))),
+            core: None,
         })
     }
 
@@ -480,6 +468,7 @@ impl FreedEntry {
         layout.put(codec, bytes, Field::FreedThread, self.thread.map_or(u64::MAX, |row| u64::from(row.0)));
         layout.put(codec, bytes, Field::FreedTime, self.time.unwrap_or_default().0);
         layout.put(codec, bytes, Field::FreedLabel, u64::from(self.block.label.0));
+        layout.put(codec, bytes, Field::FreedCore, u64::from(self.core.unwrap_or(0)));
         let wide = match self.block.size {
             Some(size) if layout.all_ones(Field::Size).is_some_and(|limit| size >= limit) => size,
             _ => self.block.actual.unwrap_or(0),

@@ -14,13 +14,13 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::record::Options;
 use heapledger_format::section::{SectionRow, heap, heap_figures, thread, wide};
 use heapledger_format::session::process as key;
-use heapledger_format::{Entry, Field, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow};
 
 mod shape;
 mod spool;
 mod stacks;
 
-pub use shape::{Cores, Cycles, DraftShape};
+pub use shape::{Cores, DraftShape};
 use spool::Spool;
 pub(crate) use spool::{copy_part, nameless};
 use stacks::StackTable;
@@ -212,13 +212,12 @@ impl LedgerDraft {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn block(&mut self, block: &Entry, cycles: Cycles) -> io::Result<()> {
+    pub fn block(&mut self, block: &Entry) -> io::Result<()> {
         self.begun(block);
         self.live_bytes += block.size.unwrap_or(0);
         self.element.clear();
         self.element.resize(self.shape.record_bytes(), 0);
         let is_wide = block.write(&self.header.layout, CODEC, &mut self.element);
-        self.cycles([Field::Core, Field::Cycles], cycles);
         if is_wide {
             self.huge(block);
         }
@@ -229,7 +228,7 @@ impl LedgerDraft {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn freed(&mut self, freed: &FreedEntry, [allocated, ended]: [Cycles; 2]) -> io::Result<()> {
+    pub fn freed(&mut self, freed: &FreedEntry) -> io::Result<()> {
         self.begun(&freed.block);
         self.add(TallyCounter::Frees as usize, 1);
         self.add(TallyCounter::BytesFreed as usize, freed.block.size.unwrap_or(0));
@@ -242,8 +241,6 @@ impl LedgerDraft {
         self.element.clear();
         self.element.resize(self.shape.history_bytes(), 0);
         freed.write(&self.header.layout, CODEC, &mut self.element);
-        self.cycles([Field::Core, Field::Cycles], allocated);
-        self.cycles([Field::FreedCore, Field::FreedCycles], ended);
         self.history.add(&self.element)
     }
 
@@ -269,12 +266,6 @@ impl LedgerDraft {
     /// Adds to a total that says what is missing.
     pub fn count(&mut self, counter: TallyCounter, more: u64) {
         self.add(counter as usize, more);
-    }
-
-    fn cycles(&mut self, fields: [Field; 2], cycles: Cycles) {
-        for (field, figure) in fields.into_iter().zip([u64::from(cycles.core), u64::from(cycles.counter)]) {
-            self.header.layout.put(CODEC, &mut self.element, field, figure);
-        }
     }
 
     fn huge(&mut self, block: &Entry) {

@@ -5,7 +5,7 @@ use std::io;
 use heapledger_format::session::process::LOG;
 use heapledger_lws::Dialect;
 
-use crate::draft::{Cycles, DraftShape, LedgerDraft, unknown_block};
+use crate::draft::{DraftShape, LedgerDraft, unknown_block};
 use crate::lines::LINE_BYTES_MAX;
 use crate::lws::{LoggedTrace, TraceAt};
 
@@ -65,7 +65,7 @@ impl TraceLedger {
         self.by_other_builds += u64::from(matches!(trace.dialect, Some(Dialect::FewSpacers | Dialect::FewestSpacers)));
         let site = self.draft.stack(&trace.frames);
         let number = self.draft.number();
-        self.draft.block(&unknown_block(number, trace.size, site), Cycles::default())
+        self.draft.block(&unknown_block(number, trace.size, site))
     }
 
     /// A line with backtraces was longer than is read.

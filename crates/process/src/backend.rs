@@ -125,7 +125,16 @@ impl Access<'_> {
         arenas::annotate(self.shared, address, || {
             let block = Entry::unpack(&self.shared.words_of(slot, Ordering::Relaxed))?;
             let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-            Some(FreedEntry { block, number: number.0, later, by, site, thread: Some(row), time: Some(time) })
+            Some(FreedEntry {
+                block,
+                number: number.0,
+                later,
+                by,
+                site,
+                thread: Some(row),
+                time: Some(time),
+                core: None,
+            })
         });
     }
 

@@ -107,6 +107,7 @@ impl Target {
             site,
             thread: Some(ThreadRow(thread)),
             time: Some(Ticks(time)),
+            core: None,
         });
     }
 

@@ -30,6 +30,8 @@ fn block(number: u64) -> Entry {
         heap: Some((mixed >> 3) as u8),
         time: Some(Ticks(mixed >> 21 & 0xff_ffff_ffff)),
         label: LabelId(label(number)),
+        core: None,
+        cycles: None,
     }
 }
 

@@ -76,6 +76,7 @@ fn a_block_that_was_freed_meanwhile_is_there_once() {
         site: Site::NONE,
         thread: None,
         time: None,
+        core: None,
     });
     let (_, taken) = take(&builder, scratch.path(), Meanwhile::Runs);
     assert_eq!(numbers(&taken), BTreeSet::from([0, 1, 2]), "it was there when the copy began");

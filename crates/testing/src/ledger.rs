@@ -52,7 +52,7 @@ impl Default for Builder {
 /// The end of a block: a `free` of thread 0, without a stack, at the tick of its number.
 pub fn freed_at(block: Entry, number: u64) -> FreedEntry {
     let (thread, time) = (Some(ThreadRow(0)), Some(Ticks(number)));
-    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread, time }
+    FreedEntry { block, number, later: 0, by: Kind::FREE, site: Site::NONE, thread, time, core: None }
 }
 
 impl Builder {
@@ -464,6 +464,7 @@ pub fn sample(order: ByteOrder, word: WordSize) -> Builder {
                     site: sites[2],
                     thread: Some(ThreadRow(1)),
                     time: Some(Ticks(200_000 + number)),
+                    core: None,
                 })
             }
         };

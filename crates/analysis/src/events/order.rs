@@ -360,8 +360,16 @@ mod tests {
         for index in 0..RUN / 4 {
             let Event { block, .. } = events[index * 3];
             events[index * 3].kind = EventKind::Allocation { freed: None };
-            let freed =
-                FreedEntry { block, number: 7, later: 0, by: Kind::FREE, site: Site(1), thread: None, time: None };
+            let freed = FreedEntry {
+                block,
+                number: 7,
+                later: 0,
+                by: Kind::FREE,
+                site: Site(1),
+                thread: None,
+                time: None,
+                core: None,
+            };
             events.push(Event { block, kind: EventKind::Allocation { freed: Some(freed) } });
         }
         let keys = SortKeys::parse("kind,size:desc").expect("an order");

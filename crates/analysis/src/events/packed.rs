@@ -14,6 +14,7 @@ mod flag {
     pub(super) const TIME: u8 = 16;
     /// What [`Entry::steady`](heapledger_format::Entry::steady) gives is as of the event before.
     pub(super) const SAME: u8 = 32;
+    pub(super) const CYCLES: u8 = 64;
 }
 
 /// Bits of a further byte that a free has.
@@ -21,6 +22,7 @@ mod end_flag {
     pub(super) const THREAD: u8 = 1;
     pub(super) const TIME: u8 = 2;
     pub(super) const LATER: u8 = 4;
+    pub(super) const CORE: u8 = 8;
 }
 
 /// What the event before the first is taken to be.
@@ -110,7 +112,8 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
             | is(flag::SIZE, block.size.is_some())
             | is(flag::ACTUAL, block.actual.is_some())
             | is(flag::TIME, block.time.is_some())
-            | is(flag::SAME, same),
+            | is(flag::SAME, same)
+            | is(flag::CYCLES, block.cycles.is_some()),
     );
     if !same {
         // 0 is what there is not.
@@ -122,13 +125,15 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
     block.actual.into_iter().for_each(|actual| put_near(bytes, block.size.unwrap_or(0), actual));
     put_near(bytes, u64::from(before.block.site.0), u64::from(block.site.0));
     block.time.into_iter().for_each(|time| put_near(bytes, before.time().unwrap_or_default().0, time.0));
+    block.cycles.into_iter().for_each(|cycles| put(bytes, u64::from(cycles)));
     // What the free says of the block is what the event says of it.
     if let Some(freed) = event.end() {
         let [number, time] = end_near(before, event);
         bytes.push(
             is(end_flag::THREAD, freed.thread.is_some())
                 | is(end_flag::TIME, freed.time.is_some())
-                | is(end_flag::LATER, freed.later != 0),
+                | is(end_flag::LATER, freed.later != 0)
+                | is(end_flag::CORE, freed.core.is_some()),
         );
         bytes.push(freed.by.0);
         put_near(bytes, number, freed.number);
@@ -138,6 +143,7 @@ fn put_event(bytes: &mut Vec<u8>, before: &Event, event: &Event) {
         if freed.later != 0 {
             put(bytes, u64::from(freed.later));
         }
+        bytes.extend(freed.core);
     }
 }
 
@@ -168,7 +174,8 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let actual = if has(flag::ACTUAL) { Some(take_near(bytes, size.unwrap_or(0))?) } else { None };
     let site = Site(take_near(bytes, u64::from(before.block.site.0))? as u32);
     let time = if has(flag::TIME) { Some(Ticks(take_near(bytes, before.time().unwrap_or_default().0)?)) } else { None };
-    let block = Entry { number, address, size, actual, site, time, ..Entry::NONE }.with_steady(steady);
+    let cycles = if has(flag::CYCLES) { Some(take(bytes)? as u32) } else { None };
+    let block = Entry { number, address, size, actual, site, time, cycles, ..Entry::NONE }.with_steady(steady);
     let mut event = Event { block, kind: EventKind::Allocation { freed: None } };
     if !has(flag::FREE | flag::FREED) {
         return Some(event);
@@ -182,7 +189,8 @@ fn take_event(bytes: &mut &[u8], before: &Event) -> Option<Event> {
     let thread = if flags & end_flag::THREAD != 0 { Some(ThreadRow(take(bytes)? as u32)) } else { None };
     let time = if flags & end_flag::TIME != 0 { Some(Ticks(take_near(bytes, time)?)) } else { None };
     let later = if flags & end_flag::LATER != 0 { take(bytes)? as u32 } else { 0 };
-    let freed = FreedEntry { block, number, later, by, site, thread, time };
+    let core = if flags & end_flag::CORE != 0 { Some(take_byte(bytes)?) } else { None };
+    let freed = FreedEntry { block, number, later, by, site, thread, time, core };
     event.kind = if has(flag::FREE) { EventKind::Free(freed) } else { EventKind::Allocation { freed: Some(freed) } };
     Some(event)
 }
@@ -221,6 +229,7 @@ pub(super) mod tests {
                 actual: some(1, any()),
                 site: Site(any() as u32),
                 time: some(4, any()).map(Ticks),
+                cycles: some(11, any()).map(|cycles| cycles as u32),
                 ..Entry::NONE.with_steady(steady)
             };
             let freed = FreedEntry {
@@ -231,6 +240,7 @@ pub(super) mod tests {
                 site: Site(any() as u32),
                 thread: some(3, any()).map(|row| ThreadRow(row as u32)),
                 time: some(2, any()).map(Ticks),
+                core: some(12, any()).map(|core| core as u8),
             };
             let kind = match bits >> 40 & 3 {
                 0 => EventKind::Allocation { freed: None },

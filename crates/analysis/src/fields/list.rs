@@ -14,6 +14,8 @@ const LIFETIME: &[Need] = &[TIME[0], (Options::HISTORY, "history", Some("history
 const THREAD: &[Need] = &[(Options::THREAD, "threads", Some("thread"))];
 const HEAP: &[Need] = &[(Options::HEAP, "heaps", Some("heap"))];
 const ACCOUNT: &[Need] = &[THREAD[0], HEAP[0]];
+const CORE: &[Need] = &[(Options::CORE, "processor cores", None)];
+const CYCLES: &[Need] = &[(Options::CYCLES, "counters of processor cores", None)];
 const STACK: &[Need] = &[(Options::STACK, "call stacks", Some("stack"))];
 
 /// Makes the fields and their rows of one list: what a field is, its name, how its figure is read of a subject, and its row.
@@ -165,6 +167,24 @@ fields! {
             .least_first()
             .grouped(8, &["heap"], "in heap", "heap")
             .json([10, 10], "heap", "the heap's name");
+    /// The processor core.
+    Core, |asked| asked.core().map(u64::from),
+        row(&["core", "cpu"], Unit::Number, CORE)
+            .condition(24, "`0`", "the processor core; in ledgers of ESP-IDF's heap traces and of SystemView")
+            .event(24)
+            .column()
+            .least_first()
+            .grouped(14, &["core", "cpu"], "on core", "processor core")
+            .json([15, 15], "core", "in ledgers with processor cores only: the core")
+            .ends(["alloc_core", "free_core"]);
+    /// The counter of that core.
+    Cycles, |asked| asked.cycles().map(u64::from),
+        row(&["cycles"], Unit::Number, CYCLES)
+            .condition(25, "`439462020`", "what that core's counter said at the allocation; in ledgers of ESP-IDF's heap traces")
+            .event(25)
+            .column()
+            .least_first()
+            .json([16, 16], "cycles", "in ledgers with them only: what that core's counter said at the allocation; it wraps, and each core has its own");
     /// Number of the call site.
     Site, |asked| Some(u64::from(asked.site().0)),
         row(&["site"], Unit::Number, STACK)

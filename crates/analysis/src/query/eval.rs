@@ -85,6 +85,18 @@ impl<'e> Subject<'e> {
         self.end().map_or(self.block.time, |free| free.time)
     }
 
+    /// On which processor core.
+    #[inline]
+    pub fn core(&self) -> Option<u8> {
+        self.end().map_or(self.block.core, |free| free.core)
+    }
+
+    /// What that core's counter said; nobody has it of frees.
+    #[inline]
+    pub fn cycles(&self) -> Option<u32> {
+        self.block.cycles.filter(|_| !self.is_free)
+    }
+
     /// How long the block lived.
     #[inline]
     pub fn lifetime(&self) -> Option<Ticks> {

@@ -228,6 +228,8 @@ mod tests {
             "thread" => one.thread.is_none().cmp(&other.thread.is_none()).then(one.thread.cmp(&other.thread)),
             "kind" => (one.kind.name(), one.kind.0).cmp(&(other.kind.name(), other.kind.0)),
             "heap" => one.heap.cmp(&other.heap),
+            "core" => one.core.cmp(&other.core),
+            "cycles" => one.cycles.cmp(&other.cycles),
             "site" => one.site.cmp(&other.site),
             // What is told is not known here: labels by their numbers, and no marks.
             "label" => one.label.cmp(&other.label),
@@ -248,6 +250,8 @@ mod tests {
             thread: Some(ThreadRow((number % 5) as u32)).filter(|row| row.0 != 4),
             heap: Some((number % 3) as u8).filter(|row| *row != 2),
             time: Some(Ticks(number / 3)).filter(|time| time.0 != 5),
+            core: Some((number % 2) as u8).filter(|_| number % 7 != 2),
+            cycles: Some((number as u32).wrapping_mul(0x1234_5678)).filter(|_| number % 5 != 1),
             ..Entry::NONE
         };
         let kinds = [Kind::MALLOC, Kind::CALLOC, Kind::FREE, Kind(200), Kind(201)];

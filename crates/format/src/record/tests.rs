@@ -43,6 +43,7 @@ fn the_fast_packing_is_what_the_descriptors_say() {
         site: Site(9),
         thread: Some(ThreadRow(3)),
         time: Some(Ticks(99)),
+        core: None,
     };
     assert_eq!(FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())), Some(freed));
     let mut slow = [0u8; 64];
@@ -94,6 +95,7 @@ fn every_narrow_field_at_its_edge() {
             site: Site::NONE,
             thread: None,
             time: Some(Ticks(0)),
+            core: None,
         };
         let back = FreedEntry::read(&layout, CODEC, &bytes_of(freed.pack())).expect("an entry");
         assert_eq!(back.block.size, block.size);

@@ -32,15 +32,6 @@ pub enum Cores {
     OfBoth,
 }
 
-/// Which core it was, and what its counter said. Whether they are known is the shape's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cycles {
-    /// The core.
-    pub core: u8,
-    /// Its counter.
-    pub counter: u32,
-}
-
 const RECORD_BITS: u16 = 256;
 const CYCLES_BITS: u16 = 64;
 

@@ -6,7 +6,7 @@ use std::io;
 use heapledger_format::{Entry, FreedEntry, Kind, Site};
 
 use super::trace::{DumpPart, Memory, TraceSummary, TracedBlock};
-use crate::draft::{Cores, Cycles, DraftShape, LedgerDraft};
+use crate::draft::{Cores, DraftShape, LedgerDraft};
 
 /// Most blocks of a dump: no chip has so many.
 const BLOCKS_MAX: usize = 4 << 20;
@@ -16,7 +16,8 @@ struct DumpedBlock {
     size: u64,
     address: u64,
     memory: Memory,
-    cycles: Cycles,
+    core: u8,
+    cycles: u32,
     site: Site,
     /// Who freed it, if it was freed.
     freed: Option<Site>,
@@ -91,7 +92,8 @@ impl TraceDump {
             size: block.size,
             address: block.address,
             memory: block.memory,
-            cycles: Cycles { core: block.core, counter: block.cycles },
+            core: block.core,
+            cycles: block.cycles,
             site,
             freed: block.freed.then_some(Site::NONE),
         });
@@ -125,14 +127,14 @@ impl TraceDump {
             }
         }
         // Freed blocks that are not ended yet, by address: their place among the allocations is told by the next block there.
-        let mut ending: BTreeMap<u64, (Entry, Cycles, Site)> = BTreeMap::new();
+        let mut ending: BTreeMap<u64, (Entry, Site)> = BTreeMap::new();
         for block in std::mem::take(&mut self.blocks) {
             let end = block.address.saturating_add(block.size.max(1));
             let over: Vec<u64> = ending
                 .range(..end)
                 .rev()
                 .take(OVERLAPS)
-                .filter(|(address, (entry, ..))| address.saturating_add(entry.size.unwrap_or(0).max(1)) > block.address)
+                .filter(|(address, (entry, _))| address.saturating_add(entry.size.unwrap_or(0).max(1)) > block.address)
                 .map(|(address, _)| *address)
                 .collect();
             for address in over {
@@ -147,11 +149,13 @@ impl TraceDump {
                 kind: Kind::HEAP_CAPS_MALLOC,
                 site: block.site,
                 heap: heaps[block.memory as usize],
+                core: Some(block.core),
+                cycles: Some(block.cycles),
                 ..Entry::NONE
             };
             match block.freed {
-                None => self.draft.block(&entry, block.cycles)?,
-                Some(site) => drop(ending.insert(block.address, (entry, block.cycles, site))),
+                None => self.draft.block(&entry)?,
+                Some(site) => drop(ending.insert(block.address, (entry, site))),
             }
         }
         for freed in ending.into_values() {
@@ -160,10 +164,19 @@ impl TraceDump {
         Ok(self.draft)
     }
 
-    fn end(draft: &mut LedgerDraft, (block, cycles, site): (Entry, Cycles, Site)) -> io::Result<()> {
+    fn end(draft: &mut LedgerDraft, (block, site): (Entry, Site)) -> io::Result<()> {
         let number = draft.number();
-        let freed = FreedEntry { block, number, later: 0, by: Kind::HEAP_CAPS_FREE, site, thread: None, time: None };
-        draft.freed(&freed, [cycles, Cycles::default()])
+        let freed = FreedEntry {
+            block,
+            number,
+            later: 0,
+            by: Kind::HEAP_CAPS_FREE,
+            site,
+            thread: None,
+            time: None,
+            core: None,
+        };
+        draft.freed(&freed)
     }
 
     /// What is missing, and where the summary says something else than the records.

@@ -9,7 +9,7 @@ use heapledger_format::section::heap_figures;
 use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Word};
 
 use super::words::{around, decimal, hex};
-use crate::draft::{Cycles, DraftShape, HeapPlace, LedgerDraft};
+use crate::draft::{DraftShape, HeapPlace, LedgerDraft};
 
 /// Most tasks that are kept: a ledger has numbers for so many.
 const TASKS_MAX: usize = 60_000;
@@ -305,7 +305,7 @@ impl HeapStats {
     fn block(&mut self, address: u64, size: u64) -> io::Result<()> {
         let number = self.draft.number();
         let (size, thread, heap) = (Some(size), self.task, self.heap);
-        self.draft.block(&Entry { number, address, size, thread, heap, ..Entry::NONE }, Cycles::default())
+        self.draft.block(&Entry { number, address, size, thread, heap, ..Entry::NONE })
     }
 }
 

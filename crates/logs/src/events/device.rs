@@ -7,7 +7,7 @@ use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCount
 use heapledger_wire::message::Mark;
 use heapledger_wire::{Frame, Message, VERSION};
 
-use crate::draft::{Cycles, DraftShape, LedgerDraft};
+use crate::draft::{DraftShape, LedgerDraft};
 
 /// Most tasks that are told apart.
 const TASKS_MAX: usize = 60_000;
@@ -241,8 +241,8 @@ impl DeviceBooks {
     ) -> io::Result<()> {
         self.live_bytes -= block.size.unwrap_or(0).min(self.live_bytes);
         let number = self.draft.number();
-        let freed = FreedEntry { block, number, later: 0, by, site, thread, time };
-        self.draft.freed(&freed, [Cycles::default(); 2])
+        let freed = FreedEntry { block, number, later: 0, by, site, thread, time, core: None };
+        self.draft.freed(&freed)
     }
 
     fn mark(&mut self, mark: Mark) -> io::Result<()> {
@@ -279,7 +279,7 @@ impl DeviceBooks {
     pub(super) fn ledger(&self, bad_frames: u64) -> io::Result<LedgerDraft> {
         let mut draft = self.draft.copy()?;
         for block in self.live.values() {
-            draft.block(block, Cycles::default())?;
+            draft.block(block)?;
         }
         draft.count(TallyCounter::FailedCalls, self.failed);
         let (bytes, blocks, time) = self.peak;

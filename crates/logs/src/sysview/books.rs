@@ -6,7 +6,7 @@ use std::io;
 use heapledger_format::errors::{ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, ThreadRowPlus1, Ticks};
 
-use crate::draft::{Cores, Cycles, DraftShape, LedgerDraft};
+use crate::draft::{Cores, DraftShape, LedgerDraft};
 
 /// What happened on a core, as far as heaps need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(super) struct SysBooks {
     sites: Vec<Site>,
     rows: HashMap<Runner, ThreadRow>,
     running: HashMap<u8, Running>,
-    live: BTreeMap<u32, (Entry, u8)>,
+    live: BTreeMap<u32, Entry>,
     tick_ns: u64,
     live_bytes: u64,
     peak: (u64, u64, u64),
@@ -177,7 +177,6 @@ impl SysBooks {
         let Happened { ns, core, event } = *happened;
         let time = ns / self.tick_ns;
         self.last = self.last.max(time);
-        let cycles = Cycles { core, counter: 0 };
         self.running.entry(core).or_default().take(core, &event);
         match event {
             HeapEvent::Task(_) | HeapEvent::Idle | HeapEvent::IsrEnter(_) | HeapEvent::IsrExit | HeapEvent::Other => {}
@@ -188,7 +187,7 @@ impl SysBooks {
                 if let Some(displaced) = self.live.remove(&address) {
                     let number = self.draft.number();
                     self.draft.count(TallyCounter::Displaced, 1);
-                    self.end(displaced, (number, Kind::UNSEEN), (Site::NONE, None), (time, cycles))?;
+                    self.end(displaced, (number, Kind::UNSEEN), (Site::NONE, None), (time, core))?;
                 }
                 let entry = Entry {
                     number: self.draft.number(),
@@ -198,9 +197,10 @@ impl SysBooks {
                     site,
                     thread,
                     time: Some(Ticks(time)),
+                    core: Some(core),
                     ..Entry::NONE
                 };
-                self.live.insert(address, (entry, core));
+                self.live.insert(address, entry);
                 self.live_bytes += u64::from(size);
                 if self.live_bytes > self.peak.0 {
                     self.peak = (self.live_bytes, self.live.len() as u64, time);
@@ -211,7 +211,7 @@ impl SysBooks {
                 let number = self.draft.number();
                 match self.live.remove(&address) {
                     Some(block) => {
-                        self.end(block, (number, Kind::HEAP_CAPS_FREE), (site, thread), (time, cycles))?;
+                        self.end(block, (number, Kind::HEAP_CAPS_FREE), (site, thread), (time, core))?;
                     }
                     None => self.unknown(address, (site, thread), time),
                 }
@@ -226,20 +226,20 @@ impl SysBooks {
 
     fn end(
         &mut self,
-        (block, core): (Entry, u8),
+        block: Entry,
         (number, by): (u64, Kind),
         (site, thread): (Site, Option<ThreadRow>),
-        (time, cycles): (u64, Cycles),
+        (time, core): (u64, u8),
     ) -> io::Result<()> {
         self.live_bytes -= block.size.unwrap_or(0).min(self.live_bytes);
-        let freed = FreedEntry { block, number, later: 0, by, site, thread, time: Some(Ticks(time)) };
-        self.draft.freed(&freed, [Cycles { core, counter: 0 }, cycles])
+        let freed = FreedEntry { block, number, later: 0, by, site, thread, time: Some(Ticks(time)), core: Some(core) };
+        self.draft.freed(&freed)
     }
 
     /// A free of what was never seen: from before the trace, or of a place within a block.
     fn unknown(&mut self, address: u32, (site, thread): (Site, Option<ThreadRow>), time: u64) {
         self.draft.count(TallyCounter::UnknownFrees, 1);
-        let around = self.live.range(..address).next_back().map(|(_, (block, _))| *block);
+        let around = self.live.range(..address).next_back().map(|(_, block)| *block);
         let Some(block) =
             around.filter(|block| u64::from(address) < block.address.saturating_add(block.size.unwrap_or(0)))
         else {
@@ -288,8 +288,8 @@ impl SysBooks {
         for task in tasks {
             self.row(Runner::Task(task));
         }
-        for (block, core) in std::mem::take(&mut self.live).into_values() {
-            self.draft.block(&block, Cycles { core, counter: 0 })?;
+        for block in std::mem::take(&mut self.live).into_values() {
+            self.draft.block(&block)?;
         }
         self.draft.count(TallyCounter::FailedCalls, self.failed);
         let (bytes, blocks, time) = self.peak;

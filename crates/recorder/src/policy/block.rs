@@ -49,6 +49,8 @@ pub(super) fn record<B: Backend>(backend: &mut B, block: &Begun, slot: Slot, (nu
         heap: Some(block.heap),
         time: Some(time),
         label: LabelId::NONE,
+        core: None,
+        cycles: None,
     };
     backend.publish(slot, &entry, block.alignment);
     match backend.insert(block.address, slot) {

@@ -106,7 +106,7 @@ pub(crate) fn block_text(
     stack: &NamedStack,
 ) -> io::Result<()> {
     let address = context.paint.strong(address_text(block.address));
-    let time = frames::time_and_age(&context.clock, block.time);
+    let time = frames::time_and_age(&context.clock, block.time) + &frames::core(&Subject::live(block));
     let (size, weight) = (frames::size(block), frames::weight(context, block));
     let text = format!(": {} {size}{weight}, number {}{time}", block.kind, block.number);
     writeln!(out, "{address} {}", context.paint.lines(&text, address_width(block.address) + 1, 2))?;

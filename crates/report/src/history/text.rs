@@ -52,7 +52,7 @@ fn event_text(
         EventKind::Free(entry) => (entry.by, "", format!(", allocated by {} as number {}", block.kind, block.number)),
     };
     let address = context.paint.strong(address_text(block.address));
-    let time = frames::time(&context.clock, event.time());
+    let time = frames::time(&context.clock, event.time()) + &frames::core(&Subject::from(event));
     let (actual, weight) = (actual.unwrap_or_default(), frames::weight(context, block));
     let number = event.number();
     let (head, tail) =

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::query::Subject;
+
 use super::{LivesReport, ShownLife, each_life};
 
 use crate::dump::text::{address_width, sampled, sentence_line};
@@ -94,7 +96,7 @@ fn life_text(
         None if life.is_moved() => ", of nothing, or of a block that the history no longer has".to_owned(),
         None => String::new(),
     };
-    let time = frames::time(&context.clock, block.time);
+    let time = frames::time(&context.clock, block.time) + &frames::core(&Subject::live(block));
     let heading = paint.strong("Allocated :");
     let text = format!("number {}{time}{came}", block.number);
     writeln!(out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;

@@ -76,6 +76,12 @@ pub(crate) fn time_and_age(at: &Clock, moment: Option<Ticks>) -> String {
     time(at, moment) + &age.map_or(String::new(), |age| format!(", age {}", span(age)))
 }
 
+/// `, core 1, cycles 439462020`, as far as they are recorded.
+pub(crate) fn core(subject: &Subject<'_>) -> String {
+    let core = subject.core().map_or(String::new(), |core| format!(", core {core}"));
+    core + &subject.cycles().map_or(String::new(), |cycles| format!(", cycles {cycles}"))
+}
+
 /// `  By thread 3, 4242 worker-3`, if threads are recorded.
 pub(crate) fn thread(out: &mut dyn Write, context: &Context, row: Option<ThreadRow>, recorded: bool) -> io::Result<()> {
     match row {

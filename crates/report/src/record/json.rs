@@ -32,6 +32,8 @@ impl<'a> FieldsJson<'a> {
         let row = figure.and_then(|row| u32::try_from(row).ok());
         match field.unit() {
             Unit::Address => map.serialize_entry(key, &figure.map(Hex)),
+            // As with what programs tell: where nobody has cores, objects are as they would be without.
+            Unit::Number if matches!(field, Field::Core | Field::Cycles) && figure.is_none() => Ok(()),
             Unit::Bytes | Unit::Number => map.serialize_entry(key, &figure),
             Unit::Time | Unit::Span => {
                 map.serialize_entry(key, &figure.and_then(|ticks| context.clock.ns(Ticks(ticks))))

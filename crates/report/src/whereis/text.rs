@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use heapledger_analysis::query::Subject;
 use heapledger_analysis::whereis::{Found, KnownAddress, KnownAddresses};
 use heapledger_analysis::{NamedStack, Seen};
 use heapledger_format::Entry;
@@ -63,7 +64,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
         };
         writeln!(self.out, "{address} {said}")?;
         if let Some(block) = &place.block {
-            let time = frames::time_and_age(&context.clock, block.time);
+            let time = frames::time_and_age(&context.clock, block.time) + &frames::core(&Subject::live(block));
             let (size, weight) = (frames::size(block), frames::weight(context, block));
             let start = block.address;
             let text = format!("{start:#010x} : {} {size}{weight}, number {}{time}", block.kind, block.number);
@@ -78,12 +79,12 @@ impl<'a, W: Write> WhereisText<'a, W> {
             let offset = plain_bytes(place.address.saturating_sub(block.address));
             let size = frames::size(block);
             self.field(heading, &format!("{} {size} at {:#x}, {offset} from its start", block.kind, block.address))?;
-            let time = frames::time(&context.clock, block.time);
+            let time = frames::time(&context.clock, block.time) + &frames::core(&Subject::live(block));
             let text = format!("Allocated by {} as number {}{time}", block.kind, block.number);
             writeln!(self.out, "  {}", context.paint.lines(&text, 2, 4))?;
             frames::thread(&mut self.out, context, block.thread, self.threads_recorded)?;
             frames::stack(&mut self.out, begun, context.paint)?;
-            let time = frames::time_and_age(&context.clock, life.time);
+            let time = frames::time_and_age(&context.clock, life.time) + &frames::core(&Subject::free(life));
             let text = format!("Freed by {} as number {}{time}", life.by, life.number);
             writeln!(self.out, "  {}", context.paint.lines(&text, 2, 4))?;
             frames::thread(&mut self.out, context, life.thread, self.threads_recorded)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use heapledger_analysis::NamedStack;
-use heapledger_logs::draft::{Cycles, DraftShape, LedgerDraft, unknown_block};
+use heapledger_logs::draft::{DraftShape, LedgerDraft, unknown_block};
 use heapledger_logs::lws::{LoggedTrace, TraceAt};
 use heapledger_report::{DecodedTrace, Form};
 use heapledger_source::Ledger;
@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
         for (_, trace) in &kept {
             let site = draft.stack(&trace.frames);
             let number = draft.number();
-            draft.block(&unknown_block(number, trace.size, site), Cycles::default())?;
+            draft.block(&unknown_block(number, trace.size, site))?;
             sites.push(site);
         }
         let ledger = Ledger::of_file(draft.finish()?, Path::new("-"))?;
