@@ -48,10 +48,7 @@ impl LiveLine {
     pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.line {
             Receiving::Events(line) => line.take(bytes),
-            Receiving::SystemView(line) => {
-                line.take(bytes);
-                Ok(())
-            }
+            Receiving::SystemView(line) => line.take(bytes),
             Receiving::Undecided(begin) => {
                 begin.extend_from_slice(bytes);
                 if may_become_a_stream(begin) { Ok(()) } else { self.decide() }
@@ -78,10 +75,7 @@ impl LiveLine {
         self.decide()?;
         match &mut self.line {
             Receiving::Events(line) => line.end(),
-            Receiving::SystemView(line) => {
-                line.end();
-                Ok(())
-            }
+            Receiving::SystemView(line) => line.end(),
             Receiving::Undecided(_) => Ok(()),
         }
     }

@@ -10,18 +10,18 @@ mod books;
 mod host_json;
 mod host_report;
 mod line;
+mod runs;
 mod stream;
 
 pub use host_report::{HostForm, HostNames};
 pub use line::SysLine;
 
 use books::{Happened, HeapEvent, SysBooks, SysNames};
+use runs::HappenedRuns;
 use stream::{Broken, NoEvent, SysEvent, SysStream, heading, numbers_of};
 
 /// What the module calls itself whose events are those of the heap.
 const HEAP_MODULE: &str = "Heap Tracing";
-/// Most events that are kept until all streams are read.
-const EVENTS_MAX: usize = 64 << 20;
 /// Most tasks, and most interrupts, that have names.
 const NAMES_MAX: usize = 10_000;
 /// Times of a ledger have so many bits.
@@ -38,7 +38,7 @@ pub(crate) fn is_stream(begin: &[u8]) -> bool {
 /// Streams that are being read, one after another.
 #[derive(Default)]
 pub(crate) struct SysTrace {
-    events: Vec<Happened>,
+    events: HappenedRuns,
     names: SysNames,
     stacks: Vec<Vec<u64>>,
     stack_of: HashMap<Vec<u64>, u32>,
@@ -48,18 +48,15 @@ pub(crate) struct SysTrace {
     all_events: u64,
     messages: u64,
     lost: u64,
-    dropped: u64,
     broken: Vec<String>,
     has_module: bool,
     seen_module: bool,
     /// Whether all events are kept, and not those of heaps only.
     all: bool,
-    /// Of each event of `events`, in that order, what it was: if all are kept.
-    kept: Vec<KeptEvent>,
 }
 
 /// An event as the stream has it: its number, its figures, and a text.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KeptEvent {
     id: u32,
     numbers: Vec<u32>,
@@ -113,7 +110,7 @@ impl SysTrace {
         stream.pass_over_zeros()?;
         loop {
             match stream.next_event() {
-                Ok((core, event, ticks)) => self.next(core.saturating_add(first), event, ticks, &mut state),
+                Ok((core, event, ticks)) => self.next(core.saturating_add(first), event, ticks, &mut state)?,
                 Err(NoEvent::Failed(error)) => return Err(error),
                 Err(NoEvent::End { cut }) => {
                     if cut {
@@ -142,7 +139,7 @@ impl SysTrace {
         ));
     }
 
-    fn next(&mut self, core: u8, event: SysEvent, ticks: u32, state: &mut StreamState) {
+    fn next(&mut self, core: u8, event: SysEvent, ticks: u32, state: &mut StreamState) -> io::Result<()> {
         if event == SysEvent::TraceStart {
             state.clock.ticks = 0;
         } else {
@@ -158,12 +155,9 @@ impl SysTrace {
         let kept = self.all.then(|| kept(&event));
         let event = self.event(event, &mut state.heap_events);
         self.heap_events += u64::from(matches!(event, Some(HeapEvent::Alloc { .. } | HeapEvent::Free { .. })));
-        let Some(event) = event.or(self.all.then_some(HeapEvent::Other)) else { return };
-        if self.events.len() < EVENTS_MAX {
-            self.events.push(Happened { ns: state.clock.ns(), core, event });
-            self.kept.extend(kept);
-        } else {
-            self.dropped += 1;
+        match event.or(self.all.then_some(HeapEvent::Other)) {
+            Some(event) => self.events.push(Happened { ns: state.clock.ns(), core, event }, kept),
+            None => Ok(()),
         }
     }
 
@@ -250,9 +244,6 @@ impl SysTrace {
         if self.lost != 0 {
             missing.push(format!("The device dropped {} events for want of room.", self.lost));
         }
-        if self.dropped != 0 {
-            missing.push(format!("{} events at the end were not read: there are too many.", self.dropped));
-        }
         missing
     }
 
@@ -260,18 +251,13 @@ impl SysTrace {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn ledger(&mut self) -> io::Result<Option<LogLedger>> {
+    pub(crate) fn ledger(&self) -> io::Result<Option<LogLedger>> {
         if self.heap_events == 0 {
             return Ok(None);
         }
-        // Of one core they are in order; of several, by time.
-        self.events.sort_by_key(|happened| happened.ns);
-        let last = self.events.last().map_or(0, |happened| happened.ns);
-        let tick_ns = if last >> TIME_BITS == 0 { 1 } else { 1000 };
+        let tick_ns = if self.events.last >> TIME_BITS == 0 { 1 } else { 1000 };
         let mut books = SysBooks::new(tick_ns, self.names.clone(), &self.stacks);
-        for happened in &self.events {
-            books.take(happened)?;
-        }
+        self.events.each(&mut |happened, _| books.take(happened))?;
         let mut draft = books.finish()?;
         draft.process(heapledger_format::session::process::LOG, "systemview");
         for sentence in self.missing() {

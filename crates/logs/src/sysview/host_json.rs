@@ -38,15 +38,12 @@ const PRINT: u32 = 26;
 impl SysTrace {
     /// Writes the events; what is missing, in sentences.
     pub(crate) fn json(self, out: &mut dyn Write) -> io::Result<Vec<String>> {
-        let mut order: Vec<usize> = (0..self.events.len()).collect();
-        order.sort_by_key(|index| self.events.get(*index).map(|happened| happened.ns));
         let mut running: BTreeMap<u8, Running> = BTreeMap::new();
         let mut heap = [512, 513];
         write!(out, "{{\"events\":[")?;
         let mut between = "";
-        for (happened, kept) in
-            order.iter().filter_map(|index| Some((self.events.get(*index)?, self.kept.get(*index)?)))
-        {
+        self.events.each(&mut |happened, kept| {
+            let Some(kept) = kept else { return Ok(()) };
             let on_core = running.entry(happened.core).or_default();
             on_core.take(happened.core, &happened.event);
             let (name, in_irq) = on_core.name(&self.names).unwrap_or_default();
@@ -76,8 +73,8 @@ impl SysTrace {
                     write!(out, ",\"params\":{{{}}}", params(kept))?;
                 }
             }
-            write!(out, ",\"ts\":{}.{:09}}}", happened.ns / 1_000_000_000, happened.ns % 1_000_000_000)?;
-        }
+            write!(out, ",\"ts\":{}.{:09}}}", happened.ns / 1_000_000_000, happened.ns % 1_000_000_000)
+        })?;
         let [alloc, free] = heap;
         write!(
             out,

@@ -13,6 +13,9 @@ struct HeldInTrace<'t> {
     stack: &'t [u64],
 }
 
+/// Frees of blocks that nobody knows that are kept, to look which of them are within others.
+const UNMATCHED_MAX: usize = 1 << 20;
+
 /// In which form a report is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostForm {
@@ -30,13 +33,13 @@ impl SysTrace {
     ///
     /// # Errors
     /// Those of `out`.
-    pub(crate) fn report(mut self, names: &mut HostNames<'_>, out: &mut dyn Write) -> io::Result<Vec<String>> {
-        self.events.sort_by_key(|happened| happened.ns);
+    pub(crate) fn report(self, names: &mut HostNames<'_>, out: &mut dyn Write) -> io::Result<Vec<String>> {
         let mut running: BTreeMap<u8, Running> = BTreeMap::new();
         let mut live: BTreeMap<u32, (u64, HeldInTrace<'_>)> = BTreeMap::new();
         let mut unmatched: Vec<(u32, String, &[u64])> = Vec::new();
-        let mut twice = 0u64;
-        for (number, Happened { ns, core, event }) in (0u64..).zip(&self.events) {
+        let (mut twice, mut number, mut unmatched_left) = (0u64, 0u64, 0u64);
+        self.events.each(&mut |Happened { ns, core, event }, _| {
+            number += 1;
             let on_core = running.entry(*core).or_default();
             on_core.take(*core, event);
             let stack = |index: u32| self.stacks.get(index as usize).map_or(&[][..], Vec::as_slice);
@@ -49,11 +52,16 @@ impl SysTrace {
                     twice += u64::from(live.insert(address, (number, block)).is_some());
                 }
                 HeapEvent::Free { address, stack: frames } if address != 0 && live.remove(&address).is_none() => {
-                    unmatched.push((address, format!("{time}Freed bytes @ {address:#x} {by}"), stack(frames)));
+                    if unmatched.len() < UNMATCHED_MAX {
+                        unmatched.push((address, format!("{time}Freed bytes @ {address:#x} {by}"), stack(frames)));
+                    } else {
+                        unmatched_left += 1;
+                    }
                 }
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         writeln!(out, "Processed {} events", self.all_events)?;
         writeln!(out, "=============== LOG TRACE REPORT ===============\nProcessed {} log messages.", self.messages)?;
         writeln!(
@@ -93,6 +101,11 @@ impl SysTrace {
             blocks => writeln!(out, "Found {bytes} leaked bytes in {blocks} blocks.")?,
         }
         let mut missing = self.missing();
+        if unmatched_left != 0 {
+            missing.push(format!(
+                "{unmatched_left} frees of blocks that nobody knows were not looked at: there are too many."
+            ));
+        }
         if twice != 0 {
             let blocks = if twice == 1 { "1 block was" } else { &format!("{twice} blocks were") };
             missing.push(format!(

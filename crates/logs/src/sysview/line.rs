@@ -26,15 +26,18 @@ pub struct SysLine {
 
 impl SysLine {
     /// Takes the next bytes.
-    pub fn take(&mut self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// If there is no room for more than memory holds.
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_broken {
-            return;
+            return Ok(());
         }
         self.pending.extend_from_slice(bytes);
         if self.heading.is_none() && !self.begins(false) {
-            return;
+            return Ok(());
         }
-        self.events();
+        self.events()
     }
 
     /// Whether the stream itself has begun: it is read from there on. At the end of all it has, whatever is there.
@@ -55,8 +58,8 @@ impl SysLine {
         true
     }
 
-    fn events(&mut self) {
-        let Some(heading) = &self.heading else { return };
+    fn events(&mut self) -> io::Result<()> {
+        let Some(heading) = &self.heading else { return Ok(()) };
         let mut done = 0;
         let pending = std::mem::take(&mut self.pending);
         loop {
@@ -68,28 +71,33 @@ impl SysLine {
                     let (_, at) = stream.into_rest();
                     done += (at - at_byte) as usize;
                     self.at_byte = at;
-                    self.trace.next(core, event, ticks, &mut self.state);
+                    self.trace.next(core, event, ticks, &mut self.state)?;
                 }
                 Err(NoEvent::Broken(broken)) => {
                     self.trace.broken(broken);
                     self.is_broken = true;
-                    return;
+                    return Ok(());
                 }
                 Err(NoEvent::End { .. } | NoEvent::Failed(_)) => break,
             }
         }
         self.pending = pending;
         self.pending.drain(..done);
+        Ok(())
     }
 
     /// Nothing more comes.
-    pub fn end(&mut self) {
+    ///
+    /// # Errors
+    /// As of [`take`](SysLine::take).
+    pub fn end(&mut self) -> io::Result<()> {
         if self.heading.is_none() && self.begins(true) {
-            self.events();
+            self.events()?;
         }
         if !std::mem::take(&mut self.pending).is_empty() {
             self.trace.cut();
         }
+        Ok(())
     }
 
     /// Whether there were events of a heap.
@@ -101,7 +109,7 @@ impl SysLine {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn ledger(&mut self) -> io::Result<Option<LogLedger>> {
+    pub fn ledger(&self) -> io::Result<Option<LogLedger>> {
         self.trace.ledger()
     }
 }
