@@ -67,7 +67,7 @@ pub fn read_log<R: BufRead>(mut input: R, options: LogOptions) -> io::Result<Vec
     let wants = |kind| options.only.is_none_or(|only| only == kind);
     let mut lines = LogLines::new(input);
     let mut window = LineWindow::default();
-    let mut scanner = TraceScanner::new(options.width, LeadIn::Needed);
+    let mut scanner = TraceScanner::new(options.width, LeadIn::Needed).restoring();
     let mut traces: Option<TraceLedger> = None;
     let mut esp = EspLog::default();
     let mut books = EventBooks::default();

@@ -80,14 +80,24 @@ pub struct TraceAt {
 #[derive(Debug)]
 pub struct TraceReader {
     width: Width,
+    restores: bool,
     blob: Vec<u8>,
     frames: Vec<u64>,
+    narrow: Vec<u64>,
 }
 
 impl TraceReader {
     /// For values of that width.
     pub fn new(width: Width) -> TraceReader {
-        TraceReader { width, blob: vec![0; BLOB_BYTES_MAX], frames: vec![0; extension::DEPTH_MAX] }
+        let frames = || vec![0; extension::DEPTH_MAX];
+        TraceReader { width, restores: false, blob: vec![0; BLOB_BYTES_MAX], frames: frames(), narrow: frames() }
+    }
+
+    /// Values of exactly 32 bits are what they were, and not what the original makes of them: a build for 32 bits has written them whole, and
+    /// of one for 64 bits nothing is lost that their length does not say.
+    #[must_use]
+    pub fn restoring(self) -> TraceReader {
+        TraceReader { restores: true, ..self }
     }
 
     /// Reads base64, blanks and all, as the original's tool does.
@@ -101,7 +111,14 @@ impl TraceReader {
             None => base64::read(text, &mut self.blob).map_err(BadTrace::Base64)?,
         };
         let blob = self.blob.get(..bytes).unwrap_or(&[]);
-        let decoded = decode(blob, self.width, &mut self.frames).map_err(BadTrace::Blob)?;
+        let mut decoded = decode(blob, self.width, &mut self.frames).map_err(BadTrace::Blob)?;
+        if self.restores
+            && decoded.high_lost
+            && let Ok(narrow) = decode(blob, Width::W32, &mut self.narrow)
+            && narrow.lenient.is_none()
+        {
+            decoded = narrow;
+        }
         Ok(LoggedTrace {
             frames: decoded.frames.to_vec(),
             size: decoded.size,
@@ -175,6 +192,12 @@ impl TraceScanner {
     /// Values are of that width.
     pub fn new(width: Width, lead_in: LeadIn) -> TraceScanner {
         TraceScanner { reader: TraceReader::new(width), lead_in, found: VecDeque::new(), taken: None }
+    }
+
+    /// Values of 32 bits are what they were: see [`TraceReader::restoring`].
+    #[must_use]
+    pub fn restoring(self) -> TraceScanner {
+        TraceScanner { reader: self.reader.restoring(), ..self }
     }
 
     /// Takes what `line` holds. Rests of it may stand in the lines behind it.

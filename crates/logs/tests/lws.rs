@@ -6,7 +6,7 @@ use std::path::Path;
 use heapledger_format::record::Options;
 use heapledger_format::{Site, TallyCounter};
 use heapledger_logs::log::{LogOptions, read_log};
-use heapledger_lws::{Width, encode, line};
+use heapledger_lws::{Flavour, Width, Word, encode, encode_as, line};
 use heapledger_source::Ledger;
 
 const OPTIONS: LogOptions = LogOptions { only: None, width: Width::W64 };
@@ -181,4 +181,30 @@ fn many_different_stacks_and_a_log_that_is_no_text_are_read() {
     let (expected, sample) = sample();
     let mixed = [&noise[..], b"\n", sample.as_bytes(), &noise].concat();
     assert_eq!(blocks(&open(&mixed).expect("there are backtraces")), expected);
+}
+
+fn original<W: Word>(frames: &[W], size: W) -> String {
+    let (mut blob, mut text) = ([0; 400], String::new());
+    let bytes = encode_as(frames, size, Flavour::Original, &mut blob).expect("there is room");
+    line::write_compressed(&blob[..bytes], &mut text).expect("a String has room");
+    text
+}
+
+/// What a build for 32 bits has written is whole, though nobody has said that it is one; of one for 64 bits no more is lost than must be.
+#[test]
+fn values_of_32_bits_are_what_they_were() {
+    let chip: Vec<u32> = vec![0x8000_2560, 0x8000_02b2, 0x7fff_fffe, 0xffff_ffff, 0x8000_0000];
+    let wide = [0x8000_2560_u64, 0x8000_02b2, 0x9fff_0000];
+    let moved = [0x55d0_c3a8_1b2e_u64, 0x4000, 0x8000_0010];
+    let text = [original(&chip, 0xc000_0000), original(&wide, 77), original(&moved, 78)].join("\n");
+    let ledger = open(text.as_bytes()).expect("a ledger");
+    let read = blocks(&ledger);
+    assert_eq!(read[0], (0xc000_0000, chip.iter().map(|frame| u64::from(*frame)).collect()));
+    assert_eq!(read[1], (77, wide.to_vec()));
+    assert_ne!(read[2].1, moved, "this is lost");
+    let remarks: Vec<String> = ledger.process().all_of("remark.").collect();
+    assert!(
+        remarks.iter().any(|remark| remark.starts_with("1 backtrace was with values of 2^31 or more")),
+        "{remarks:?}"
+    );
 }
