@@ -80,6 +80,8 @@ void reset(void)
     for (;;) ;
 }
 
+void print(const char *text) { ask(4, text); }
+
 void say(const char *word, uint32_t number)
 {
     char digits[12];

@@ -31,6 +31,9 @@ void store(uintptr_t where, uint32_t what);
 #define INTERRUPT() (*(volatile uint32_t *)0x2000000 = 1)
 #endif
 
+/* Writes text to QEMU's console. */
+void print(const char *text);
+
 /* Writes a word and a number, in a line of QEMU's console. */
 void say(const char *word, uint32_t number);
 

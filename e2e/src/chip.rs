@@ -77,6 +77,18 @@ impl Machine {
     /// # Errors
     /// If it ends otherwise.
     pub fn says(&self, firmware: &Path) -> Result<Vec<(String, u64)>> {
+        let line = |line: &str| {
+            let (word, number) = line.split_once(' ')?;
+            Some((word.to_owned(), number.parse().ok()?))
+        };
+        Ok(self.console(firmware)?.lines().filter_map(line).collect())
+    }
+
+    /// All that firmware says. It ends QEMU with 0.
+    ///
+    /// # Errors
+    /// If it ends otherwise.
+    pub fn console(&self, firmware: &Path) -> Result<String> {
         // What hangs is ended from outside.
         let mut qemu = command("timeout");
         qemu.arg("120").args(self.qemu()).arg("-kernel").arg(firmware).stdin(Stdio::null());
@@ -85,11 +97,7 @@ impl Machine {
         if !ran.status.success() {
             return Err(format!("{} ends with {}, and says {text}", firmware.display(), ran.status));
         }
-        let line = |line: &str| {
-            let (word, number) = line.split_once(' ')?;
-            Some((word.to_owned(), number.parse().ok()?))
-        };
-        Ok(text.lines().filter_map(line).collect())
+        Ok(text)
     }
 
     /// Runs firmware until it asks for a reset, and saves the RAM as it is then.
@@ -188,6 +196,9 @@ fn sources() -> Vec<PathBuf> {
             "crates/firmware/include",
             "crates/wire/src",
             "crates/lws/src",
+            "crates/metadata/src",
+            "crates/metadata-c/src",
+            "crates/metadata-c/include",
             "e2e/firmware",
         ]
         .into_iter()

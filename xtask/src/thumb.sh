@@ -109,6 +109,26 @@ wrapped_two="-Wl,--wrap=malloc,--wrap=free"
 wrapped="$wrapped_two,--wrap=calloc,--wrap=realloc"
 wrapped_newlib="$wrapped,--wrap=_malloc_r,--wrap=_free_r,--wrap=_calloc_r,--wrap=_realloc_r"
 without() { echo "firmware in C is not built for $target: there is no $1"; }
+# One library's own allocator with metadata before its blocks. zlib's sources are in a crate, which cargo fetches. $1: the compiler and
+# its options; then the linker's words before the objects, and behind them.
+with_zlib() {
+    fetched=$keep/zlib
+    mkdir -p "$fetched"
+    printf '%s\n' '[package]' 'name = "fetched"' 'edition = "2024"' '[lib]' 'path = "/dev/null"' '[workspace]' \
+        '[dependencies]' 'libz-sys = "=1.1.31"' > "$fetched/Cargo.toml"
+    zlib=$(LD_LIBRARY_PATH= timeout 120 cargo metadata --quiet --format-version 1 --manifest-path "$fetched/Cargo.toml" 2>/dev/null |
+        grep -o '"manifest_path":"[^"]*/libz-sys-[^"]*/Cargo.toml"' | head -n 1 | cut -d'"' -f4) || zlib=
+    zlib=${zlib%Cargo.toml}src/zlib
+    [ -f "$zlib/deflate.c" ] || { without "crate libz-sys, so zlib is missing"; return 0; }
+    objects=
+    for source in adler32 crc32 deflate trees zutil; do
+        LD_LIBRARY_PATH= $1 -w -isystem "$zlib" -DZ_SOLO -c "$zlib/$source.c" -o "$out/zlib_$source.o"
+        objects="$objects $out/zlib_$source.o"
+    done
+    LD_LIBRARY_PATH= $1 -isystem "$zlib" -DZ_SOLO -I"$root/crates/metadata-c/include" -c "$root/e2e/firmware/metadata.c" -o "$out/metadata_c.o"
+    LD_LIBRARY_PATH= $2 "$out/start.o" "$out/metadata_c.o" $objects $3 -o "$out/metadata_c"
+    echo "firmware with metadata before zlib's blocks is linked for $target"
+}
 in_c_for_cortex_m3() {
     for tool in arm-none-eabi-gcc clang; do
         command -v $tool >/dev/null || { without $tool; return 0; }
@@ -141,6 +161,9 @@ in_c_for_cortex_m3() {
     c_link commands_c_scan "$out/commands_c_scan.o" $wrapped_newlib
     echo "firmware in C is linked for $target"
     with_freertos
+    with_zlib "clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem $headers $c_options" \
+        "$arm -nostartfiles -T $root/e2e/firmware/cortex_m3_c.ld -Wl,--gc-sections -Wl,--no-warn-execstack --specs=nano.specs" \
+        "-Wl,--start-group -lc $out/libheapledger_metadata_c.a -Wl,--end-group"
     wrapped_cxx=$wrapped_newlib
     for form in wj wjRKSt9nothrow_t wjSt11align_val_t wjSt11align_val_tRKSt9nothrow_t; do
         wrapped_cxx="$wrapped_cxx,--wrap=_Zn$form,--wrap=_Zna${form#w}"
@@ -198,6 +221,9 @@ in_c_for_riscv() {
         c_link measure measure_c_$layout "$wrapped_two" -DLAYOUT=HEAPLEDGER_$layout
     done
     echo "firmware in C is linked for $target"
+    with_zlib "$riscv_compile" \
+        "$riscv -march=rv32imac -nostartfiles -T $root/e2e/firmware/riscv_virt_c.ld -Wl,--gc-sections -Wl,--no-warn-rwx-segments" \
+        "-Wl,--start-group -lc $out/libheapledger_metadata_c.a -Wl,--end-group"
 }
 for target in $targets; do
     out=$keep/out/$target
