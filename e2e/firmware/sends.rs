@@ -1,4 +1,4 @@
-//! Firmware for a Cortex-M3 whose ledger is sent as it is entered: by its first serial line from the beginning, by a ring that a debugger reads, and by
+//! Firmware for a Cortex-M3 whose ledger is sent as it is entered: by its first serial line from the beginning, by a ring that a debugger reads at the end, by a small one that it empties all the while, and by
 //! its second serial line from the middle on, when a host asks for all live blocks. At the end a debugger saves its memory: all of them
 //! agree. Built by `xtask/src/thumb.sh`, read by `e2e/tests/sends.rs`.
 #![no_std]
@@ -55,6 +55,10 @@ static BY_RING: Sending<Firmware, &Ring<12288>, 32> = Sending::new(&RING, 1, 78)
 static FROM_THE_MIDDLE: Sending<Firmware, Binary<fn(&[u8]) -> bool>, 32> =
     Sending::new(Binary(|bytes| send(SECOND, bytes)), 2, 79);
 
+/// A ring that is far too small for all of it, unless a debugger empties it meanwhile.
+static SMALL_RING: Ring<1024> = Ring::new();
+static BY_SMALL_RING: Sending<Firmware, &Ring<1024>, 32> = Sending::new(&SMALL_RING, 3, 80);
+
 struct Firmware;
 
 static TASK: AtomicU32 = AtomicU32::new(0);
@@ -84,6 +88,7 @@ unsafe impl Board for Firmware {
     fn entered(what: &Entered<'_, Self>) {
         FROM_THE_BEGINNING.entered(what);
         BY_RING.entered(what);
+        BY_SMALL_RING.entered(what);
         FROM_THE_MIDDLE.entered(what);
     }
 }
@@ -140,12 +145,14 @@ extern "C" fn start() -> ! {
     write(0xE000_E014, 0xff_ffff);
     write(0xE000_E018, 0);
     write(0xE000_E010, 5);
+    SMALL_RING.begin();
     RING.begin();
     FROM_THE_MIDDLE.mark(Mark::Stops);
     for (task, name) in [(0x1000, "sensors"), (0x2000, "radio")] {
         Books::<Firmware>::of().task_begins(task, task >> 12, name);
         FROM_THE_BEGINNING.task(task, name);
         BY_RING.task(task, name);
+        BY_SMALL_RING.task(task, name);
     }
     let (mut random, mut held) = (7, [const { None }; 12]);
     for round in 0..8 {
@@ -168,6 +175,7 @@ extern "C" fn start() -> ! {
     }
     FROM_THE_BEGINNING.flush();
     BY_RING.flush();
+    BY_SMALL_RING.flush();
     FROM_THE_MIDDLE.mark(Mark::Stops);
     if HEAP.books().write_compressed(&mut Third).is_err() {
         fail(3);

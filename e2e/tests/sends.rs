@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,11 +71,12 @@ fn records(what: &str, ledger: &Path, more: &[&str]) -> Result<Vec<String>> {
 /// The bytes in the ring that a debugger finds in memory by the ring's first bytes.
 fn ring(ram: &[u8], ram_at: u64) -> Result<Vec<u8>> {
     const ID: &[u8] = b"SEGGER RTT\0\0\0\0\0\0";
-    let at = ram.windows(ID.len()).position(|bytes| bytes == ID).ok_or("there is no ring in the firmware's memory")?;
-    let word = |index: usize| {
-        let bytes = ram.get(at + index * 4..)?.first_chunk::<4>()?;
-        Some(u32::from_le_bytes(*bytes) as usize)
-    };
+    let word_at = |at: usize| Some(u32::from_le_bytes(*ram.get(at..)?.first_chunk::<4>()?) as usize);
+    let rings = ram.windows(ID.len()).enumerate().filter(|(_, bytes)| *bytes == ID);
+    // The other one is small.
+    let mut large = rings.filter(|(at, _)| word_at(at + 8 * 4).is_some_and(|bytes| bytes > 4096));
+    let (at, _) = large.next().ok_or("there is no ring in the firmware's memory")?;
+    let word = |index: usize| word_at(at + index * 4);
     let words = (word(4), word(7), word(9), word(10));
     let (Some(1), Some(buffer), Some(written), Some(0)) = words else {
         return Err(format!("the ring is another one: {words:?}"));
@@ -212,5 +213,82 @@ fn gdb_starts_and_stops_receiving_with_a_window() -> Result {
     check!(ram.exists() && window.exists(), "{said}");
     check!(saved.out().contains("receiving from") && saved.out().contains("live blocks"), "{said}");
     check!(records("dump", &window, &[])? == records("dump", &ram, &[])?, "{said}");
+    Ok(())
+}
+
+/// The end of whatever still runs when a test does.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A debugger empties a ring that is far too small for all of it, while the firmware runs, into a pipe; `heapledger receive` makes a ledger of that, which
+/// another command reads meanwhile: only when it does, the firmware is let go on from the middle.
+#[test]
+fn a_ring_that_is_emptied_while_the_firmware_runs_gives_the_same_ledger() -> Result {
+    let [chip, _] = &MACHINES;
+    let Some(firmware) = chip.firmware("sends", &["gdb-multiarch", "mkfifo"]) else { return Ok(()) };
+    let scratch = Scratch::new();
+    let [live, ram, pipe, script] = ["live.hl", "ram.bin", "ring", "ring.gdb"].map(|name| scratch.path(name));
+    let [second, debugger] = [free_port()?, free_port()?];
+    process::run(command("mkfifo").arg(&pipe))?.good()?;
+    let mut receive = command(heapledger());
+    receive.arg("receive").arg(&pipe).arg("-o").arg(&live).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut receiving = Ends(receive.spawn().map_err(text)?);
+    let mut qemu = command("timeout");
+    let words = chip.qemu().join(" ").replace("-serial none", "");
+    qemu.arg("100").args(words.split_whitespace()).args([
+        "-no-reboot",
+        "-S",
+        "-gdb",
+        &format!("tcp:127.0.0.1:{debugger}"),
+    ]);
+    qemu.args(["-serial", "null", "-serial", &format!("tcp:127.0.0.1:{second},server=on,wait=off"), "-serial", "null"]);
+    let qemu = qemu.arg("-kernel").arg(&firmware).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Ends(qemu.spawn().map_err(text)?);
+    let (from, to) = (chip.ram, chip.ram + RAM_BYTES);
+    let empties = root().join("gdb/heapledger-rtt.gdb");
+    let commands = format!(
+        "set pagination off\nset confirm off\nset tcp connect-timeout 60\ntarget remote 127.0.0.1:{debugger}\nsource {}\nheapledger-rtt {}\nhbreak finished\ncontinue\nheapledger-rtt-end\ndump binary memory {} {from:#x} {to:#x}\ndetach\n",
+        empties.display(),
+        pipe.display(),
+        ram.display()
+    );
+    fs::write(&script, commands).map_err(text)?;
+    let mut gdb = command("timeout");
+    gdb.args(["100", "gdb-multiarch", "-q", "-nx", "-batch", "-x"]).arg(&script).arg(&firmware);
+    let gdb = thread::spawn(move || process::run(&mut gdb));
+    // As soon as some of it is there to be read.
+    let begun = Instant::now();
+    let seen = loop {
+        let seen = if live.exists() { records("history", &live, &[]).map_or(0, |all| all.len()) } else { 0 };
+        if seen > 40 || begun.elapsed() > Duration::from_secs(60) {
+            break seen;
+        }
+        thread::sleep(Duration::from_millis(100));
+    };
+    let mut asks = TcpStream::connect(("127.0.0.1", second)).map_err(text)?;
+    asks.write_all(b"~h?\n").map_err(text)?;
+    // What is told there is taken away, so that it goes on.
+    let _ = std::io::copy(&mut asks, &mut std::io::sink());
+    let saved = gdb.join().map_err(|_| "gdb has ended")??;
+    let said = format!("{} {}", saved.out(), saved.err());
+    let ended = running.0.wait().map_err(text)?;
+    let received = receiving.0.wait().map_err(text)?;
+    check!(ended.success() && received.success() && ram.exists(), "{ended:?}, {received:?}: {said}");
+    check!(seen > 40, "nothing could be read meanwhile: {said}");
+    let taken = said.split(" bytes of the ring are in").next().and_then(|rest| rest.rsplit(['\n', ' ']).next());
+    let taken: u64 = taken.and_then(|number| number.parse().ok()).ok_or_else(|| said.clone())?;
+    check!(taken > 2 * 1024, "the ring has not gone round: {said}");
+    let (blocks, freed) = (records("dump", &ram, &[])?, records("history", &ram, &[])?);
+    check!(blocks.len() > 5 && freed.len() > 80, "{} blocks live, {} were freed", blocks.len(), freed.len());
+    check!(records("dump", &live, &[])? == blocks && records("history", &live, &[])? == freed, "{said}");
+    let stats = process::run(command(heapledger()).arg("stats").arg(&live))?.good()?.out();
+    let gaps = ["dropped", "lost", "not received", "damaged"];
+    check!(!gaps.iter().any(|gap| stats.contains(gap)), "{stats}");
     Ok(())
 }

@@ -19,7 +19,7 @@ mod log_files;
 pub(crate) use asked::{FromLog, OpeningArgs};
 pub(crate) use images::{mention_others, open_no_log};
 pub(crate) use log_files::files_of_cores;
-use log_files::{log_at, log_of_bytes, numbered, of_cores};
+use log_files::{log_at, log_of_bytes, may_be_memory, numbered, of_cores};
 
 /// Of so many ledgers of a log it is said what they are.
 const NAMES_SAID: usize = 10;
@@ -31,6 +31,14 @@ pub(crate) fn open_target(target: &OsStr, opening: OpeningArgs) -> Result<Ledger
     let (path, wanted) = numbered(target);
     if let Some(made) = of_cores(target)? {
         return one_of(made, target, wanted);
+    }
+    // A device's memory with a ledger in it may begin with what its ring holds of events.
+    if opening.from.is_none()
+        && may_be_memory(&path)
+        && let Ok(ledger) = open_no_log(target, opening)
+    {
+        mention_others(&ledger, target);
+        return Ok(ledger);
     }
     match log_at(&path, opening.from)? {
         Some(_) if opening.base.is_some() => {

@@ -39,6 +39,7 @@ mod functions {
     break_here!(heapledger_sites_full, "4");
     break_here!(heapledger_window_starts, "5");
     break_here!(heapledger_window_stops, "6");
+    break_here!(heapledger_line_full, "7");
 
     #[inline(always)]
     pub(crate) fn update_done() {
@@ -69,6 +70,11 @@ mod functions {
     pub(crate) fn window_stops() {
         heapledger_window_stops();
     }
+
+    #[cold]
+    pub(crate) fn line_full() {
+        heapledger_line_full();
+    }
 }
 
 /// Where there is an operating system, the names are not ours to give.
@@ -80,6 +86,9 @@ mod functions {
     pub(crate) fn sites_full() {}
     pub(crate) fn window_starts() {}
     pub(crate) fn window_stops() {}
+    pub(crate) fn line_full() {}
 }
 
-pub(super) use functions::{history_full, records_full, sites_full, update_done, window_starts, window_stops};
+pub(super) use functions::{
+    history_full, line_full, records_full, sites_full, update_done, window_starts, window_stops,
+};

@@ -47,9 +47,21 @@ const BLOB_BYTES: usize = 300;
 /// heapledger::chip_ledger!(Firmware);
 /// ```
 pub struct Sending<B, L, const STACKS: usize> {
-    sender: UnsafeCell<Sender<L, STACKS>>,
+    sender: UnsafeCell<Sender<Emptied<L>, STACKS>>,
     is_lent: Cell<bool>,
     board: PhantomData<fn() -> B>,
+}
+
+/// A line that has no room for a frame is tried once more: a debugger that stops at `heapledger_line_full` has emptied the ring meanwhile.
+struct Emptied<L>(L);
+
+impl<L: Line> Line for Emptied<L> {
+    fn send(&mut self, frame: &[u8]) -> bool {
+        self.0.send(frame) || {
+            breaks::line_full();
+            self.0.send(frame)
+        }
+    }
 }
 
 // SAFETY: cell and flag are looked at by whoever is alone, as the board says.
@@ -62,12 +74,12 @@ impl<B: Placed, L: Line, const STACKS: usize> Sending<B, L, STACKS> {
             Some(clock) => clock.tick_ns,
             None => 0,
         };
-        let sender = UnsafeCell::new(Sender::new(line, device, boot, tick_ns));
+        let sender = UnsafeCell::new(Sender::new(Emptied(line), device, boot, tick_ns));
         Sending { sender, is_lent: Cell::new(false), board: PhantomData }
     }
 
     /// Lends the sender to whoever is alone; not to a line that asks for it while it sends.
-    fn lend<T>(&self, work: impl FnOnce(&mut Sender<L, STACKS>) -> T) -> Option<T> {
+    fn lend<T>(&self, work: impl FnOnce(&mut Sender<Emptied<L>, STACKS>) -> T) -> Option<T> {
         if self.is_lent.replace(true) {
             return None;
         }

@@ -15,6 +15,9 @@ use super::FromLog;
 
 /// Bytes of a file's beginning by which a log is known.
 const BEGIN_BYTES: u64 = 4096;
+/// No device with rings has more memory.
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+
 /// `core0.svdat,core1.svdat` is one stream in a file for each core: the files, opened.
 pub(crate) fn files_of_cores(target: &OsStr) -> Result<Option<Vec<BufReader<File>>>> {
     let bytes = target.as_bytes();
@@ -68,6 +71,14 @@ pub(super) fn log_of_bytes(path: &OsStr) -> Result<Option<Box<dyn Read>>> {
     }
     io::Seek::rewind(&mut &file).with_context(|| format!("{} cannot be read", path.display()))?;
     Ok(Some(Box::new(file)))
+}
+
+/// Whether a file looks as a log of bytes does, and could yet be the memory of a device.
+pub(super) fn may_be_memory(path: &OsStr) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut begin = Vec::new();
+    let is_small = file.metadata().is_ok_and(|data| data.is_file() && data.len() <= MEMORY_BYTES_MAX);
+    is_small && file.take(BEGIN_BYTES).read_to_end(&mut begin).is_ok() && begin.contains(&0) && is_log(&begin)
 }
 
 /// What was named, opened, if it is a log: because somebody says so, or by how it begins.
