@@ -53,10 +53,11 @@ impl Device {
         device.event(22, &module, 0);
         let mut name = Vec::new();
         text(&mut name, "N=FreeRTOS Application,D=ESP32,I#5=SysTick,C=Xtensa");
-        device.event(14, &name, 0)
+        device.event(14, &name, 0);
+        device
     }
 
-    fn event(&mut self, id: u32, payload: &[u8], ticks: u32) -> Device {
+    fn event(&mut self, id: u32, payload: &[u8], ticks: u32) {
         let core = self.says_core.map_or(0, |core| core << 6);
         if id < 0x40 || id < 0x80 && self.says_core.is_none() {
             self.bytes.push(id as u8 | core);
@@ -71,7 +72,6 @@ impl Device {
         }
         self.bytes.extend_from_slice(payload);
         number(&mut self.bytes, ticks);
-        self.clone()
     }
 
     fn numbers(&mut self, id: u32, values: &[u32], ticks: u32) -> &mut Device {
@@ -467,4 +467,24 @@ fn a_stream_that_comes_piece_by_piece_gives_what_its_file_gives() {
     let made = damaged.ledgers().expect("a file can be written").pop().expect("there are heap events");
     let said = missing(&Ledger::of_file(made.into_file().expect("a file"), Path::new("line")).expect("a ledger"));
     assert!(said.len() == 1 && said[0].contains("a number has more than five bytes"), "{said:?}");
+}
+
+/// Each block is allocated on one core and freed right behind that on the other, whose file is the second one: what memory has no room for is
+/// not lost, and in order.
+#[test]
+fn more_events_than_memory_is_to_hold_are_all_there() {
+    const BLOCKS: u32 = 700_000;
+    let mut cores = [Device::begun(None), Device::begun(None)];
+    for block in 0..BLOCKS {
+        let address = 0x3ffb_0000 + block % 1000 * 16;
+        let [first, second] = if block == 0 { [10, 30] } else { [40, 40] };
+        cores[0].numbers(MODULE, &[address, 8, 0x4008_1234], first);
+        cores[1].numbers(MODULE + 1, &[address, 0x4008_5678], second);
+    }
+    let ledger = ledger(&cores.map(|core| file(&core))).expect("there are heap events");
+    let tallies = ledger.tallies().expect("it can be read");
+    let [all, unknown] = [TallyCounter::Allocations, TallyCounter::UnknownFrees].map(|counter| tallies.get(counter));
+    assert_eq!((all, tallies.get(TallyCounter::Frees), unknown), (u64::from(BLOCKS), u64::from(BLOCKS), 0));
+    assert_eq!((tallies.get(TallyCounter::Displaced), live(&ledger)), (0, vec![]));
+    assert!(freed(&ledger).iter().all(|freed| freed.block.core == Some(0) && freed.core == Some(1)));
 }
