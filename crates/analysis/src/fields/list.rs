@@ -184,7 +184,8 @@ fields! {
             .event(25)
             .column()
             .least_first()
-            .json([16, 16], "cycles", "in ledgers with them only: what that core's counter said at the allocation; it wraps, and each core has its own");
+            .json([16, 16], "cycles", "in ledgers with them only: what that core's counter said at the allocation; it wraps, and each core has its own")
+            .own();
     /// Number of the call site.
     Site, |asked| Some(u64::from(asked.site().0)),
         row(&["site"], Unit::Number, STACK)
