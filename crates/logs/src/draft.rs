@@ -214,7 +214,8 @@ impl LedgerDraft {
     /// If the file cannot be written.
     pub fn block(&mut self, block: &Entry) -> io::Result<()> {
         self.begun(block);
-        self.live_bytes += block.size.unwrap_or(0);
+        // What lines say may be anything.
+        self.live_bytes = self.live_bytes.saturating_add(block.size.unwrap_or(0));
         self.element.clear();
         self.element.resize(self.shape.record_bytes(), 0);
         let is_wide = block.write(&self.header.layout, CODEC, &mut self.element);
@@ -259,7 +260,7 @@ impl LedgerDraft {
 
     fn add(&mut self, word: usize, more: u64) {
         if let Some(word) = self.tallies.get_mut(word) {
-            *word = word.wrapping_add(more);
+            *word = word.saturating_add(more);
         }
     }
 

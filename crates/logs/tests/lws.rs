@@ -208,3 +208,14 @@ fn values_of_32_bits_are_what_they_were() {
         "{remarks:?}"
     );
 }
+
+#[test]
+fn sizes_beyond_all_reason_are_no_less_together() {
+    let line = "~b#size: 18446744073709551615, 0x1234 \n";
+    let dumped = "18446744073709551615 bytes (@ 0x3fc90010, Internal) allocated CPU 1 ccount 0x1 caller 0x40376321\n";
+    for line in [line, dumped] {
+        let ledger = open(line.repeat(3).as_bytes()).expect("a ledger");
+        assert_eq!(blocks(&ledger).len(), 3);
+        assert_eq!(ledger.tallies().expect("it can be read").get(TallyCounter::BytesAllocated), u64::MAX);
+    }
+}

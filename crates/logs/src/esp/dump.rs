@@ -182,7 +182,8 @@ impl TraceDump {
     /// What is missing, and where the summary says something else than the records.
     fn tell(&mut self) {
         let live = self.blocks.iter().filter(|block| block.freed.is_none());
-        let (bytes, blocks) = live.fold((0u64, 0u64), |(bytes, blocks), block| (bytes + block.size, blocks + 1));
+        let (bytes, blocks) =
+            live.fold((0u64, 0u64), |(bytes, blocks), block| (bytes.saturating_add(block.size), blocks + 1));
         let (records, summary) = (self.blocks.len() as u64, self.summary);
         let mut missing = Vec::new();
         if self.announced.is_none() {
