@@ -24,7 +24,6 @@ extern char stack_top[];
 static uintptr_t end_of_stack(uintptr_t within) { (void)within; return (uintptr_t)stack_top; }
 #define HEAPLEDGER_STACK_END end_of_stack
 #endif
-#define HEAPLEDGER_IMPLEMENTATION LAYOUT
 #define HEAPLEDGER_RECORDS 100
 #define HEAPLEDGER_SITES 512
 #define HEAPLEDGER_HISTORY 64
@@ -34,6 +33,12 @@ static uintptr_t end_of_stack(uintptr_t within) { (void)within; return (uintptr_
 #define HEAPLEDGER_TICKS ticks
 #define HEAPLEDGER_CLOCK_BITS 24
 #define HEAPLEDGER_STACK heapledger_frame_pointers
+#include <heapledger-firmware.h> /* what layouts are called */
+#if LAYOUT == HEAPLEDGER_MINIMAL
+/* malloc() calls nothing that is led to the library. */
+#define HEAPLEDGER_NESTED 0
+#endif
+#define HEAPLEDGER_IMPLEMENTATION LAYOUT
 #include <heapledger-firmware.h>
 #endif
 

@@ -28,7 +28,8 @@
  *                                with HEAPLEDGER_MINIMAL, which does not record it: each of them has a stack of its own
  *   HEAPLEDGER_IN_INTERRUPT      uintptr_t F(void): the number of the interrupt whose handler runs, or 0 (Cortex-M: known)
  *   HEAPLEDGER_FREERTOS          both for FreeRTOS: heapledger-freertos.h
- *   HEAPLEDGER_NESTED            calls that may be under way at a time, in all tasks (4)
+ *   HEAPLEDGER_NESTED            calls that may be under way at a time, in all tasks (4); 0: no function that is led to the library calls
+ *                                another one of these, which takes less of everything
  *   HEAPLEDGER_SECTION           the linker's section for the ledger, which is set to zero at the start: ".sdram"
  *
  * With HEAPLEDGER_TASKS and HEAPLEDGER_EVERYTHING also:
@@ -205,6 +206,12 @@ struct heapledger_mark {
 
 struct heapledger_functions;
 
+/* What stands in it where the firmware says nothing else. */
+uint32_t heapledger_interrupts_off(void);
+void heapledger_interrupts_back(uint32_t before);
+uintptr_t heapledger_interrupt(void);
+uintptr_t heapledger_find_mark(uintptr_t *word, uint32_t within);
+
 struct heapledger_board {
     struct heapledger_room room;
     const struct heapledger_heap *heaps;
@@ -212,6 +219,7 @@ struct heapledger_board {
     const struct heapledger_functions *functions;
     struct heapledger_mark *marks;
     size_t mark_count;
+    uintptr_t (*find_mark)(uintptr_t *word, uint32_t within);
     size_t (*actual)(const void *block);
     uint32_t (*enter)(void);
     void (*leave)(uint32_t before);
@@ -275,19 +283,21 @@ static uintptr_t heapledger_freertos_stack_end_(uintptr_t within) {
 #define HEAPLEDGER_ACTUAL 0
 #endif
 #ifndef HEAPLEDGER_ENTER
-#define HEAPLEDGER_ENTER 0
+#define HEAPLEDGER_ENTER heapledger_interrupts_off
 #endif
 #ifndef HEAPLEDGER_LEAVE
-#define HEAPLEDGER_LEAVE 0
+#define HEAPLEDGER_LEAVE heapledger_interrupts_back
 #endif
 #ifndef HEAPLEDGER_TICKS
-#define HEAPLEDGER_TICKS 0
+static uint32_t heapledger_no_ticks_(void) { return 0; }
+#define HEAPLEDGER_TICKS heapledger_no_ticks_
 #endif
 #ifndef HEAPLEDGER_TASK
-#define HEAPLEDGER_TASK 0
+static uintptr_t heapledger_no_task_(void) { return 0; }
+#define HEAPLEDGER_TASK heapledger_no_task_
 #endif
 #ifndef HEAPLEDGER_IN_INTERRUPT
-#define HEAPLEDGER_IN_INTERRUPT 0
+#define HEAPLEDGER_IN_INTERRUPT heapledger_interrupt
 #endif
 #ifndef HEAPLEDGER_STACK_END
 #define HEAPLEDGER_STACK_END 0
@@ -350,7 +360,7 @@ HEAPLEDGER_NEEDS_(needs_1_to_254_task_rows, HEAPLEDGER_FREED_ == 0 || ((HEAPLEDG
 HEAPLEDGER_NEEDS_(needs_a_depth_of_1_to_16, (HEAPLEDGER_DEPTH) >= 1 && (HEAPLEDGER_DEPTH) <= 16);
 HEAPLEDGER_NEEDS_(needs_1_to_32_clock_bits, (HEAPLEDGER_CLOCK_BITS) >= 1 && (HEAPLEDGER_CLOCK_BITS) <= 32);
 HEAPLEDGER_NEEDS_(needs_at_most_4_heaps, heapledger_heap_count_ <= 4);
-HEAPLEDGER_NEEDS_(needs_room_for_a_nested_call, (HEAPLEDGER_NESTED) >= 1);
+HEAPLEDGER_NEEDS_(needs_no_negative_number_of_nested_calls, (HEAPLEDGER_NESTED) >= 0);
 
 /* The largest number below n that no number from 2 to 32 divides, for searches that go on in steps of up to 32. */
 #define HEAPLEDGER_APART_(n)                                                                                          \
@@ -389,7 +399,14 @@ __attribute__((section(HEAPLEDGER_SECTION)))
 #endif
 uint32_t heapledger_ledger[heapledger_words_];
 
+#if HEAPLEDGER_NESTED == 0
+#define HEAPLEDGER_MARKS_ 0
+#define HEAPLEDGER_FIND_MARK_ 0
+#else
 static struct heapledger_mark heapledger_marks_[HEAPLEDGER_NESTED];
+#define HEAPLEDGER_MARKS_ heapledger_marks_
+#define HEAPLEDGER_FIND_MARK_ heapledger_find_mark
+#endif
 
 const struct heapledger_board heapledger_board = {
     {HEAPLEDGER_RECORDS,
@@ -410,8 +427,9 @@ const struct heapledger_board heapledger_board = {
     HEAPLEDGER_PROCESS,
 #endif
     &HEAPLEDGER_NAME_(1),
-    heapledger_marks_,
+    HEAPLEDGER_MARKS_,
     HEAPLEDGER_NESTED,
+    HEAPLEDGER_FIND_MARK_,
     HEAPLEDGER_ACTUAL,
     HEAPLEDGER_ENTER,
     HEAPLEDGER_LEAVE,

@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use heapledger::chip::{Address, Board, ChipBoot, Config, Frame, FrameList, Placed, Room, Stacks, header, header_len};
 
 use crate::layouts::{Functions, Resizing};
-use crate::marks::Mark;
+use crate::marks::{Entered, Mark, Within};
 use crate::{processor, sizes};
 
 /// A heap of the firmware's: `struct heapledger_heap`.
@@ -33,12 +33,14 @@ pub(crate) struct Told {
     pub(crate) marks: *const Mark,
     /// That.
     pub(crate) mark_count: usize,
+    /// Finds the mark of a call, if calls may lie within others.
+    pub(crate) find_mark: Option<extern "C" fn(*mut usize, Within) -> Entered>,
     actual: Option<extern "C" fn(*const u8) -> usize>,
-    enter: Option<extern "C" fn() -> u32>,
-    leave: Option<extern "C" fn(u32)>,
-    ticks: Option<extern "C" fn() -> u32>,
-    task: Option<extern "C" fn() -> usize>,
-    in_interrupt: Option<extern "C" fn() -> usize>,
+    enter: extern "C" fn() -> u32,
+    leave: extern "C" fn(u32),
+    ticks: extern "C" fn() -> u32,
+    task: extern "C" fn() -> usize,
+    in_interrupt: extern "C" fn() -> usize,
     stack_end: Option<extern "C" fn(usize) -> usize>,
     stack: Option<extern "C" fn(usize, &mut FrameList)>,
     code_start: *const u8,
@@ -84,25 +86,22 @@ impl Told {
     /// Runs something alone.
     #[inline(always)]
     pub(crate) fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = self.enter.map_or_else(processor::enter, |enter| enter());
+        let before = (self.enter)();
         let result = work();
-        match self.leave {
-            Some(leave) => leave(before),
-            None => processor::leave(before),
-        }
+        (self.leave)(before);
         result
     }
 
     /// The number of the interrupt whose handler runs, or 0.
     #[inline(always)]
     pub(crate) fn interrupt(&self) -> usize {
-        self.in_interrupt.map_or_else(processor::interrupt, |number| number())
+        (self.in_interrupt)()
     }
 
     /// The handle of the task that runs, or 0.
     #[inline(always)]
     pub(crate) fn task(&self) -> usize {
-        self.task.map_or(0, |task| task())
+        (self.task)()
     }
 }
 
@@ -181,7 +180,7 @@ macro_rules! layout {
             }
             #[inline(always)]
             fn ticks() -> u32 {
-                told().ticks.map_or(0, |ticks| ticks())
+                (told().ticks)()
             }
             #[inline(always)]
             fn task() -> Option<Address> {
@@ -195,8 +194,9 @@ macro_rules! layout {
             #[inline(always)]
             fn stack(from: Frame, frames: &mut FrameList) {
                 match told().stack {
-                    Some(stack) => stack(from.address(), frames),
-                    None => from.caller(frames),
+                    // A function of the firmware's is asked only where there is a frame.
+                    Some(stack) if from.address() != 0 => stack(from.address(), frames),
+                    _ => from.caller(frames),
                 }
             }
         }

@@ -95,6 +95,6 @@ extern "C" fn resized(pushed: &Pushed, _: &u32) -> i32 {
 /// An allocator had no block.
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_refused() -> i32 {
-    (told().functions.refused)();
+    told().functions.refused();
     0
 }

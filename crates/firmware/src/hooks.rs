@@ -33,15 +33,21 @@ pub(crate) struct Hook {
 const ONCE: u8 = 0xFF;
 
 impl Hook {
-    fn argument(&self, arguments: &[usize; 4], nth: u8) -> usize {
-        arguments.get(usize::from(nth)).copied().unwrap_or(1)
+    /// An argument; which one there is, is certain.
+    #[inline(always)]
+    fn argument(arguments: &[usize; 4], nth: u8) -> usize {
+        let [first, ..] = *arguments;
+        arguments.get(usize::from(nth & 3)).copied().unwrap_or(first)
     }
 
     /// Bytes that are asked for. (Of more than there can be, the real function gives none.)
+    #[inline(always)]
     fn bytes(&self, arguments: &[usize; 4]) -> usize {
-        self.argument(arguments, self.size).wrapping_mul(self.argument(arguments, self.times))
+        let bytes = Self::argument(arguments, self.size);
+        if self.times == ONCE { bytes } else { bytes.wrapping_mul(Self::argument(arguments, self.times)) }
     }
 
+    #[inline(always)]
     fn call(&self, [first, second, third, fourth]: [usize; 4]) -> usize {
         // SAFETY: the firmware's own call, with what it has passed.
         unsafe { (self.real)(first, second, third, fourth) }
@@ -51,20 +57,45 @@ impl Hook {
         Given { kind: self.kind, heap: None }
     }
 
-    /// A call of it, within `new`, has returned.
-    fn gave_new_within(mark: &Mark, at: usize, block: usize, bytes: usize) {
-        if block == 0 && bytes != 0 && mark.spend(at) {
-            (told().functions.refused)();
+    /// A call of it, within `new`, had no block.
+    #[cold]
+    #[inline(never)]
+    fn had_none_within(mark: &Mark, cookie: *const usize) {
+        // SAFETY: a word of the caller's frame.
+        if mark.spend(unsafe { cookie.read_volatile() }) {
+            told().functions.refused();
         }
     }
 
+    /// Makes a call of it, and enters what came of that, as `block` finds it.
+    #[inline(always)]
+    fn make(&self, pushed: &mut Pushed, block: impl FnOnce(&Pushed, usize) -> usize) -> usize {
+        let fourth = pushed.fourth();
+        let cookie = pushed.cookie();
+        let entered = marks::enter(cookie, self.within);
+        let [first, second, third, _] = pushed.arguments;
+        let answer = self.call([first, second, third, fourth]);
+        if entered == Entered::NESTED {
+            return answer;
+        }
+        let (block, bytes) = (block(pushed, answer), self.bytes(&pushed.arguments));
+        if let Some(mark) = entered.of_new() {
+            if block == 0 && bytes != 0 {
+                Self::had_none_within(mark, cookie);
+            }
+            return answer;
+        }
+        marks::leave(entered, cookie);
+        self.gave(block, bytes, pushed.frame());
+        answer
+    }
+
     /// A call of it has returned.
+    #[inline(always)]
     fn gave(&self, block: usize, bytes: usize, frame: *const usize) {
-        let functions = told().functions;
-        if block != 0 {
-            (functions.begin)(self.given(), block as Address, bytes as Address, frame);
-        } else if bytes != 0 {
-            (functions.refused)();
+        // (Of no bytes, none is what there may be.)
+        if block != 0 || bytes != 0 {
+            (told().functions.begin)(self.given(), block as Address, bytes as Address, frame);
         }
     }
 }
@@ -72,56 +103,33 @@ impl Hook {
 /// A function that gives blocks.
 #[inline(never)]
 extern "C" fn give(pushed: &mut Pushed, hook: &Hook) -> usize {
-    let arguments = pushed.arguments;
-    let cookie = pushed.cookie();
-    let entered = marks::enter(cookie, hook.within);
-    let block = hook.call(arguments);
-    let bytes = hook.bytes(&arguments);
-    match entered {
-        Entered::Nested => {}
-        Entered::OfNew(mark, at) => Hook::gave_new_within(mark, at, block, bytes),
-        _ => {
-            marks::leave(entered, cookie);
-            hook.gave(block, bytes, pushed.frame());
-        }
-    }
-    block
+    hook.make(pushed, |_, block| block)
 }
 
 /// One that stores its block, and answers 0.
 #[inline(never)]
 extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
-    let arguments = pushed.arguments;
-    let cookie = pushed.cookie();
-    let entered = marks::enter(cookie, hook.within);
-    let answer = hook.call(arguments);
-    let bytes = hook.bytes(&arguments);
-    match entered {
-        Entered::Nested => {}
-        Entered::OfNew(mark, at) => Hook::gave_new_within(mark, at, usize::from(answer == 0), bytes),
-        _ => {
-            marks::leave(entered, cookie);
-            let place = core::ptr::with_exposed_provenance::<usize>(hook.argument(&arguments, hook.block));
-            // SAFETY: the real function has just stored it there.
-            let block = if answer == 0 { unsafe { place.read() } } else { 0 };
-            hook.gave(block, bytes, pushed.frame());
-        }
-    }
-    answer
+    hook.make(pushed, |pushed, answer| {
+        let place = core::ptr::with_exposed_provenance::<usize>(Hook::argument(&pushed.arguments, hook.block));
+        // SAFETY: the real function has just stored it there.
+        if answer == 0 { unsafe { place.read() } } else { 0 }
+    })
 }
 
 /// A function that takes them back.
 #[inline(never)]
 extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
-    let arguments = pushed.arguments;
-    let block = hook.argument(&arguments, hook.block);
+    let fourth = pushed.fourth();
     let cookie = pushed.cookie();
     let entered = marks::enter(cookie, hook.within);
+    // (None is taken by its fourth argument, where the mark is.)
+    let block = Hook::argument(&pushed.arguments, hook.block);
     if block != 0 && !entered.is_nested() {
         // Before: then nobody can have been given the address again.
         (told().functions.end)(hook.kind, block as Address, pushed.frame());
     }
-    hook.call(arguments);
+    let [first, second, third, _] = pushed.arguments;
+    hook.call([first, second, third, fourth]);
     marks::leave(entered, cookie);
 }
 
@@ -129,7 +137,7 @@ extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
 #[inline(never)]
 extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
     let arguments = pushed.arguments;
-    let (old, bytes) = (hook.argument(&arguments, hook.block), hook.bytes(&arguments));
+    let (old, bytes) = (Hook::argument(&arguments, hook.block), hook.bytes(&arguments));
     let cookie = pushed.cookie();
     let entered = marks::enter(cookie, hook.within);
     if entered.is_nested() {
@@ -173,26 +181,16 @@ impl PushedNew {
 /// 0: a part of another call; 1: one without a mark; else the address of its mark.
 #[inline(never)]
 extern "C" fn enter_new(pushed: &mut PushedNew) -> usize {
-    match marks::enter(&raw mut pushed.cookie, Within::New) {
-        Entered::Nested | Entered::OfNew(..) => 0,
-        Entered::Unmarked => 1,
-        Entered::Marked(mark) => (&raw const *mark).expose_provenance(),
-    }
+    let entered = marks::enter(&raw mut pushed.cookie, Within::New);
+    if entered.is_nested() { Entered::NESTED } else { entered }.number()
 }
 
 #[inline(never)]
 extern "C" fn gave_new(block: usize, bytes: usize, pushed: &mut PushedNew, hook: &Hook) -> usize {
-    match pushed.entered {
-        0 => return block,
-        1 => {}
-        mark => {
-            // SAFETY: one of the marks, which are there for ever.
-            let mark = unsafe { &*core::ptr::with_exposed_provenance(mark) };
-            if !marks::leave(Entered::Marked(mark), &raw mut pushed.cookie) {
-                // What it called had no block, and was entered since.
-                return block;
-            }
-        }
+    let entered = Entered::of_number(pushed.entered);
+    // Or what it called had no block, and was entered since.
+    if entered == Entered::NESTED || !marks::leave(entered, &raw mut pushed.cookie) {
+        return block;
     }
     hook.gave(block, bytes, pushed.frame());
     block

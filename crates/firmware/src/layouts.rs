@@ -12,12 +12,10 @@ use crate::board::{Everything, Minimal, Tasks, told};
 
 /// What is called for each allocation. C hands its address on, and looks at nothing in it.
 pub(crate) struct Functions {
-    /// A block of so many bytes, given by a call with this frame.
+    /// A block of so many bytes, given by a call with this frame; 0: the call gave none.
     pub(crate) begin: fn(Given, Address, Address, *const usize) -> bool,
     /// It is about to be given back.
     pub(crate) end: fn(Kind, Address, *const usize) -> bool,
-    /// A call gave no block.
-    pub(crate) refused: fn(),
 }
 
 /// What is called for each block that is resized.
@@ -50,8 +48,13 @@ pub(crate) struct Resized {
 }
 
 impl Functions {
+    /// A call gave no block.
+    pub(crate) fn refused(&self) {
+        (self.begin)(Given { kind: Kind::POOL_ALLOC, heap: None }, 0, 0, core::ptr::null());
+    }
+
     const fn of<B: Placed>() -> Functions {
-        Functions { begin: begin::<B>, end: end::<B>, refused: || Books::<B>::of().call_failed() }
+        Functions { begin: begin::<B>, end: end::<B> }
     }
 }
 
@@ -61,8 +64,10 @@ impl Resizing {
     }
 }
 
-fn new_block(given: Given, address: Address, size: Address) -> NewBlock<Address> {
-    NewBlock { kind: given.kind, address, size, actual: told().actual(address), heap: given.heap }
+#[inline(always)]
+fn new_block<B: Placed>(given: Given, address: Address, size: Address) -> NewBlock<Address> {
+    let actual = if B::CONFIG.actual_sizes && address != 0 { told().actual(address) } else { None };
+    NewBlock { kind: given.kind, address, size, actual, heap: given.heap }
 }
 
 fn at(frame: *const usize) -> Frame {
@@ -71,7 +76,7 @@ fn at(frame: *const usize) -> Frame {
 }
 
 fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
-    Books::<B>::of().allocated(&new_block(given, block, bytes), at(frame))
+    Books::<B>::of().allocated(&new_block::<B>(given, block, bytes), at(frame))
 }
 
 fn end<B: Placed>(by: Kind, block: Address, frame: *const usize) -> bool {
@@ -82,7 +87,7 @@ fn resized<B: Placed>(how: &Resized, frame: *const usize) -> bool {
     let outcome = match (how.block, how.bytes) {
         (0, 0) => Freed,
         (0, _) => Failed,
-        (block, bytes) => Gave(new_block(how.given, block, bytes)),
+        (block, bytes) => Gave(new_block::<B>(how.given, block, bytes)),
     };
     Books::<B>::of().realloc_ends(how.kept, how.given.kind, outcome, at(frame))
 }

@@ -22,18 +22,10 @@ pub(crate) struct Mark {
     context: Cell<usize>,
 }
 
-/// What a call is.
-#[derive(Clone, Copy)]
-pub(crate) enum Entered {
-    /// A part of another one, which is entered.
-    Nested,
-    /// A part of `new`, which has this mark, with this word.
-    OfNew(&'static Mark, usize),
-    /// One that is entered, without a mark.
-    Unmarked,
-    /// One that is entered, with a mark.
-    Marked(&'static Mark),
-}
+/// What a call is: a number, so that it fits into a register. The address of its mark, or of that of `new`, plus 1; else one of the two below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Entered(usize);
 
 /// A word says that it is a mark by being its own address, changed by these bits.
 const KEY: usize = 0x5A3C_96E1;
@@ -41,14 +33,40 @@ const KEY: usize = 0x5A3C_96E1;
 const KEY_OF_NEW: usize = 0x96E1_5A3C;
 
 impl Entered {
+    /// A part of another one, which is entered.
+    pub(crate) const NESTED: Entered = Entered(0);
+    /// One that is entered, without a mark.
+    const UNMARKED: Entered = Entered(1);
+
     /// It is a part of another one.
     pub(crate) fn is_nested(self) -> bool {
-        matches!(self, Entered::Nested | Entered::OfNew(..))
+        self == Self::NESTED || self.of_new().is_some()
+    }
+
+    fn mark(address: usize) -> &'static Mark {
+        // SAFETY: one of the marks, which are there for ever.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// If it is a part of `new`: its mark.
+    pub(crate) fn of_new(self) -> Option<&'static Mark> {
+        (self.0 > 1 && self.0 & 1 != 0).then(|| Self::mark(self.0 & !1))
+    }
+
+    /// The number, for who keeps it in a word.
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+
+    /// That again.
+    pub(crate) fn of_number(number: usize) -> Self {
+        Entered(number)
     }
 }
 
 /// What others may do while a call is under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Within {
     /// It calls no other function that is led here.
     Nobody,
@@ -80,8 +98,14 @@ fn says(at: usize) -> usize {
 }
 
 /// A call begins. `cookie`: a word of its frame.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
+    told().find_mark.map_or(Entered::UNMARKED, |find| find(cookie, within))
+}
+
+/// The same, where calls may lie within others. The header names it, if so.
+#[unsafe(no_mangle)]
+extern "C" fn heapledger_find_mark(cookie: *mut usize, within: Within) -> Entered {
     told().alone(|| {
         let context = context();
         let mut vacant = None;
@@ -90,10 +114,13 @@ pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
             if at != 0 && mark.context.get() == context {
                 let key = says(at) ^ at;
                 if at > cookie.addr() && key == KEY {
-                    return Entered::Nested;
+                    return Entered::NESTED;
                 }
                 if at > cookie.addr() && key == KEY_OF_NEW {
-                    return Entered::OfNew(mark, at);
+                    // Of which one, if that call goes on to have no block.
+                    // SAFETY: a word of the caller's frame.
+                    unsafe { cookie.write_volatile(at) };
+                    return Entered((&raw const *mark).expose_provenance() | 1);
                 }
                 // Whoever left it has not come back.
                 mark.cookie.set(0);
@@ -108,9 +135,9 @@ pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
                 mark.context.set(context);
                 // SAFETY: a word of the caller's frame.
                 unsafe { cookie.write_volatile(cookie.addr() ^ if within == Within::New { KEY_OF_NEW } else { KEY }) };
-                Entered::Marked(mark)
+                Entered((&raw const *mark).expose_provenance())
             }
-            _ => Entered::Unmarked,
+            _ => Entered::UNMARKED,
         }
     })
 }
@@ -118,7 +145,10 @@ pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
 /// It ends. False, if its mark was [spent](Mark::spend).
 #[inline(always)]
 pub(crate) fn leave(entered: Entered, cookie: *mut usize) -> bool {
-    let Entered::Marked(mark) = entered else { return true };
+    if entered.0 <= 1 || entered.0 & 1 != 0 {
+        return true;
+    }
+    let mark = Entered::mark(entered.0);
     if says(cookie.addr()) == 0 {
         return false;
     }

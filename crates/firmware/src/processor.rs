@@ -10,9 +10,9 @@ use heapledger::chip::cortex_m as own;
 #[cfg(target_arch = "riscv32")]
 use heapledger::chip::riscv as own;
 
-/// Turns interrupts off. Returns what [`leave`] is to be told.
-#[inline(always)]
-pub(crate) fn enter() -> u32 {
+/// Turns interrupts off. Returns what [`heapledger_interrupts_back`] is to be told. What the header names, where the firmware says nothing else.
+#[unsafe(no_mangle)]
+extern "C" fn heapledger_interrupts_off() -> u32 {
     let before: u32;
     #[cfg(target_arch = "arm")]
     // SAFETY: only whether interrupts are taken changes. What follows is not moved before it: it may use memory.
@@ -28,8 +28,8 @@ pub(crate) fn enter() -> u32 {
 }
 
 /// They are as they were.
-#[inline(always)]
-pub(crate) fn leave(before: u32) {
+#[unsafe(no_mangle)]
+extern "C" fn heapledger_interrupts_back(before: u32) {
     #[cfg(target_arch = "arm")]
     // SAFETY: only whether interrupts are taken changes.
     unsafe {
@@ -43,8 +43,13 @@ pub(crate) fn leave(before: u32) {
 }
 
 /// The number of the interrupt whose handler runs; 0 if none does, or the processor does not tell.
+#[unsafe(no_mangle)]
+extern "C" fn heapledger_interrupt() -> usize {
+    interrupt()
+}
+
 #[inline(always)]
-pub(crate) fn interrupt() -> usize {
+fn interrupt() -> usize {
     #[cfg(target_arch = "arm")]
     {
         let number: usize;

@@ -42,6 +42,13 @@ impl Pushed {
         }
     }
 
+    /// The fourth argument, before a mark lies there.
+    #[inline(always)]
+    pub(crate) fn fourth(&self) -> usize {
+        let [_, _, _, fourth] = self.arguments;
+        fourth
+    }
+
     /// Where a mark of this call may lie: the fourth argument is not needed any more.
     #[inline(always)]
     pub(crate) fn cookie(&mut self) -> *mut usize {

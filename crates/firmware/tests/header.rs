@@ -71,6 +71,10 @@ impl Defined {
              struct heapledger_functions {{ int x; }};\n\
              const struct heapledger_functions heapledger_minimal_1 = {{0}}, heapledger_tasks_1 = {{0}}, heapledger_everything_1 = {{0}},\n\
              heapledger_minimal_resizing_1 = {{0}}, heapledger_tasks_resizing_1 = {{0}}, heapledger_everything_resizing_1 = {{0}};\n\
+             uint32_t heapledger_interrupts_off(void) {{ return 0; }}\n\
+             void heapledger_interrupts_back(uint32_t before) {{ (void)before; }}\n\
+             uintptr_t heapledger_interrupt(void) {{ return 0; }}\n\
+             uintptr_t heapledger_find_mark(uintptr_t *word, uint32_t within) {{ return word[within]; }}\n\
              int main(void) {{\n\
              const uint32_t *words = (const uint32_t *)&heapledger_board.room; size_t at;\n\
              for (at = 0; at < sizeof heapledger_board.room / 4; at++) printf(\"%u\\n\", (unsigned)words[at]);\n\

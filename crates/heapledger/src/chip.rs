@@ -258,7 +258,8 @@ pub fn with_critical_section<T>(work: impl FnOnce() -> T) -> T {
 /// A board's ledger, as [`chip_ledger!`](crate::chip_ledger) makes it.
 ///
 /// # Safety
-/// `region` has so many words as [`Placed::words`] says, which are nobody else's.
+/// `region` has so many words as [`Placed::words`] says, which are nobody else's. They are enough for the header and the notes behind it
+/// (`first_word` of the recorder), and what [`Placed::ROOM`] tells lies within them, each part apart from the others.
 pub unsafe trait Placed: Board {
     /// How much there is room for, where a program tells that with which this is linked; see [`Shape::ROOM`]. None survives a reset.
     const ROOM: Option<fn() -> &'static Room> = None;

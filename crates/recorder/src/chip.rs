@@ -62,7 +62,7 @@ mod tests;
 pub use config::{ChipError, Clock, Config, HeapDescription};
 pub use header::{BusyMark, busy_mark, first_word, header_unit_count, header_units, missed_frees_word, missed_word};
 pub use live::LiveBlock;
-pub use memory::Memory;
+pub use memory::{Cells, Memory, Table};
 pub use room::Room;
 pub use shape::Shape;
 pub use word::Word;
@@ -211,15 +211,20 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.global(counter)
     }
 
-    /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted.
+    /// Enters a block. Returns whether it is in the ledger now; if not, the reason was counted. At address 0 there is none: the call has
+    /// failed, which is counted, too.
     #[inline(always)]
     pub fn allocated(&mut self, block: &NewBlock<S::Word>, caller: &Caller<S::Word>) -> bool {
         let is_entered = self.update_history(|ledger| {
+            if block.address == S::Word::ZERO {
+                ledger.count(TallyCounter::FailedCalls);
+                return false;
+            }
             let row = ledger.row_of(caller.running);
             let site = ledger.site_of(caller);
             ledger.begin(block, (site, row))
         });
-        if !is_entered {
+        if !is_entered && block.address != S::Word::ZERO {
             S::records_full();
         }
         is_entered
@@ -356,8 +361,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let now = S::ticks() & S::room().clock_mask;
         let gone = now.wrapping_sub(self.word(S::NOTES.clock).widen() as u32) & S::room().clock_mask;
         self.set_word(S::NOTES.clock, S::Word::cut(u64::from(now)));
-        let time = self.global(GlobalCounter::LastTime).widen().saturating_add(u64::from(gone));
-        let time = S::Word::cut(time.min(S::Word::ZERO.not().widen()));
+        let last = self.global(GlobalCounter::LastTime);
+        let sum = last.plus(S::Word::cut(u64::from(gone)));
+        // It stays at the end of a word.
+        let time = if sum < last { S::Word::ZERO.not() } else { sum };
         self.set_global(GlobalCounter::LastTime, time);
         time
     }
@@ -368,12 +375,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if block.address > ones::<S>(S::ADDRESS.width_bits) {
             return self.not_entered(TallyCounter::LostNoIndex, block.size);
         }
-        let Some(slot) = self.take_slot() else {
+        // A number is taken only where there is a slot for it, and the other way round.
+        let slot = if self.has_number() { self.take_slot() } else { None };
+        let Some((slot, number)) = slot.and_then(|slot| Some((slot, self.number()?))) else {
             self.set_state(State::Full);
-            return self.not_entered(TallyCounter::LostNoRecord, block.size);
-        };
-        let Some(number) = self.number() else {
-            self.release_slot(slot);
             return self.not_entered(TallyCounter::LostNoRecord, block.size);
         };
         let time = self.time();
@@ -434,17 +439,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     /// Books the end of a block, and makes its slot vacant.
-    #[inline(always)]
+    #[inline(never)]
     fn close(&mut self, slot: Slot, end: &End<S::Word>) {
         self.retire(slot, end);
         self.release_slot(slot);
-    }
-
-    /// The same, where that is rare.
-    #[cold]
-    #[inline(never)]
-    fn close_apart(&mut self, slot: Slot, end: &End<S::Word>) {
-        self.close(slot, end);
     }
 
     /// Books the end of the record in a slot, which stays with the caller.

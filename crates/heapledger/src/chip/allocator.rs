@@ -30,15 +30,6 @@ impl<A, B: Placed> ChipAllocator<A, B> {
     pub const fn books(&self) -> Books<B> {
         Books::of()
     }
-
-    #[inline(always)]
-    fn begins(kind: Kind, block: *mut u8, layout: Layout) {
-        if block.is_null() {
-            Books::<B>::of().call_failed();
-        } else {
-            entry::begin::<B>(block, layout.size(), kind);
-        }
-    }
 }
 
 // (Compiled into their callers: the innermost frame is theirs.)
@@ -48,7 +39,7 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the program's own call.
         let block = unsafe { self.allocator.alloc(layout) };
-        Self::begins(Kind::RUST_ALLOC, block, layout);
+        entry::begin::<B>(block, layout.size(), Kind::RUST_ALLOC);
         block
     }
 
@@ -56,7 +47,7 @@ unsafe impl<A: GlobalAlloc, B: Placed> GlobalAlloc for ChipAllocator<A, B> {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the program's own call.
         let block = unsafe { self.allocator.alloc_zeroed(layout) };
-        Self::begins(Kind::RUST_ALLOC_ZEROED, block, layout);
+        entry::begin::<B>(block, layout.size(), Kind::RUST_ALLOC_ZEROED);
         block
     }
 

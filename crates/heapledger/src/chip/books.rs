@@ -9,7 +9,9 @@ use super::{
 };
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
-use heapledger_recorder::chip::{ChipLedger, Memory, busy_mark, missed_frees_word, missed_word};
+use heapledger_recorder::chip::{
+    Cells, ChipLedger, Memory, Table, busy_mark, first_word, missed_frees_word, missed_word,
+};
 use heapledger_recorder::policy::Reallocated;
 
 /// The ledger while it is lent.
@@ -19,9 +21,23 @@ type Lent<B> = ChipLedger<On<B>, BoardRegion<B>>;
 struct BoardRegion<B>(PhantomData<fn() -> B>);
 
 impl<B: Placed> BoardRegion<B> {
+    /// Bytes of header and notes.
+    const HEAD_BYTES: usize = first_word::<On<B>>().wrapping_mul(size_of::<Address>());
+
+    /// How many words there are.
     #[inline(always)]
-    fn bytes() -> usize {
-        B::words().wrapping_mul(size_of::<Address>())
+    fn count() -> usize {
+        let words = B::words();
+        // SAFETY: `Placed` promises header and notes.
+        unsafe { core::hint::assert_unchecked(words >= const { first_word::<On<B>>() }) };
+        words
+    }
+
+    /// Where an element of a table lies.
+    #[inline(always)]
+    fn place(table: Table, nth: u32) -> Option<*mut Address> {
+        let at = table.at.wrapping_add((nth as usize).wrapping_mul(table.words));
+        (nth < table.count).then(|| B::region().wrapping_add(at))
     }
 }
 
@@ -29,44 +45,115 @@ impl<B: Placed> Memory<Address> for BoardRegion<B> {
     #[inline(always)]
     fn words(&self) -> &[Address] {
         // SAFETY: so many words are there, as `Placed` promises; whoever made this has them alone.
-        unsafe { core::slice::from_raw_parts(B::region(), B::words()) }
+        unsafe { core::slice::from_raw_parts(B::region(), Self::count()) }
     }
 
     #[inline(always)]
     fn words_mut(&mut self) -> &mut [Address] {
         // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts_mut(B::region(), B::words()) }
+        unsafe { core::slice::from_raw_parts_mut(B::region(), Self::count()) }
     }
 
     #[inline(always)]
-    fn byte(&self, place: usize) -> u8 {
-        // SAFETY: as above; the same memory as bytes.
-        let bytes = unsafe { core::slice::from_raw_parts(B::region().cast::<u8>(), Self::bytes()) };
-        bytes.get(place).copied().unwrap_or(0)
+    fn word(&self, at: usize) -> Address {
+        // For the places of counters a library that is told how long the region is need not ask.
+        let count = Self::count();
+        if at >= const { first_word::<On<B>>() } && at >= count {
+            return 0;
+        }
+        // SAFETY: `Placed` promises header and notes, and so many words; whoever made this has them alone.
+        unsafe { B::region().wrapping_add(at).read() }
     }
 
     #[inline(always)]
-    fn set_byte(&mut self, place: usize, byte: u8) {
+    fn set_word(&mut self, at: usize, word: Address) {
+        let count = Self::count();
+        if at < const { first_word::<On<B>>() } || at < count {
+            // SAFETY: as above.
+            unsafe { B::region().wrapping_add(at).write(word) }
+        }
+    }
+
+    // Tables are those of the shape, or those that `Placed::ROOM` tells of: both lie within the region, as `Placed` promises.
+    #[inline(always)]
+    fn element(&self, table: Table, nth: u32) -> &[Address] {
+        let Some(first) = Self::place(table, nth) else { return &[] };
+        // SAFETY: an element of a table of the region, which whoever made this has alone.
+        unsafe { core::slice::from_raw_parts(first, table.words) }
+    }
+
+    #[inline(always)]
+    fn element_mut(&mut self, table: Table, nth: u32) -> &mut [Address] {
+        let Some(first) = Self::place(table, nth) else { return &mut [] };
         // SAFETY: as above.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u8>(), Self::bytes()) };
-        if let Some(there) = bytes.get_mut(place) {
-            *there = byte;
+        unsafe { core::slice::from_raw_parts_mut(first, table.words) }
+    }
+
+    #[inline(always)]
+    fn elements(&mut self, from: (Table, u32), to: (Table, u32)) -> (&[Address], &mut [Address]) {
+        let (Some(first), Some(second)) = (Self::place(from.0, from.1), Self::place(to.0, to.1)) else {
+            return (&[], &mut []);
+        };
+        // SAFETY: as above. They are elements of two tables, which have no word in common.
+        unsafe {
+            (core::slice::from_raw_parts(first, from.0.words), core::slice::from_raw_parts_mut(second, to.0.words))
         }
     }
 
     #[inline(always)]
-    fn half(&self, place: usize) -> u16 {
-        // SAFETY: as above; the same memory as half words.
-        let halves = unsafe { core::slice::from_raw_parts(B::region().cast::<u16>(), Self::bytes() / 2) };
-        halves.get(place / 2).copied().unwrap_or(0)
+    fn cell(&self, cells: Cells, nth: u32) -> u32 {
+        if nth >= cells.count {
+            return 0;
+        }
+        let place = B::region().cast::<u8>().wrapping_add(cells.place::<Address>(nth));
+        // SAFETY: a cell of the index, which whoever made this has alone: a byte, a half word or a word.
+        unsafe {
+            match cells.bytes {
+                1 => u32::from(place.read()),
+                2 => u32::from(place.cast::<u16>().read()),
+                _ => place.cast::<u32>().read(),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn set_cell(&mut self, cells: Cells, nth: u32, value: u32) {
+        if nth >= cells.count {
+            return;
+        }
+        let place = B::region().cast::<u8>().wrapping_add(cells.place::<Address>(nth));
+        // SAFETY: as above.
+        unsafe {
+            match cells.bytes {
+                1 => place.write(value as u8),
+                2 => place.cast::<u16>().write(value as u16),
+                _ => place.cast::<u32>().write(value),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn byte(&self, place: usize) -> u8 {
+        if place >= Self::HEAD_BYTES {
+            return 0;
+        }
+        // SAFETY: as above; the same memory as bytes.
+        unsafe { B::region().cast::<u8>().wrapping_add(place).read() }
+    }
+
+    #[inline(always)]
+    fn set_byte(&mut self, place: usize, byte: u8) {
+        if place < Self::HEAD_BYTES {
+            // SAFETY: as above.
+            unsafe { B::region().cast::<u8>().wrapping_add(place).write(byte) };
+        }
     }
 
     #[inline(always)]
     fn set_half(&mut self, place: usize, half: u16) {
-        // SAFETY: as above.
-        let halves = unsafe { core::slice::from_raw_parts_mut(B::region().cast::<u16>(), Self::bytes() / 2) };
-        if let Some(there) = halves.get_mut(place / 2) {
-            *there = half;
+        if place & 1 == 0 && place < Self::HEAD_BYTES {
+            // SAFETY: as above; the same memory as half words.
+            unsafe { B::region().cast::<u8>().wrapping_add(place).cast::<u16>().write(half) };
         }
     }
 }
@@ -243,12 +330,17 @@ impl<B: Placed> Books<B> {
         self.lend_to(missed, |ledger| work(ledger, &Caller { frames, running: Self::running(), is_guessed }))
     }
 
-    /// Enters a block, called from the frame `from`. Returns whether it is in the ledger now.
+    /// Enters a block, called from the frame `from`. Returns whether it is in the ledger now. At address 0 there is none: the call has failed,
+    /// which is counted.
     #[inline(always)]
     pub fn allocated(self, block: &NewBlock<Address>, from: Frame) -> bool {
         let entered = self.note(Missed::Block, from, |ledger, caller| {
             let is_entered = ledger.allocated(block, caller);
-            Self::begun(block, caller, ledger.figure(GlobalCounter::LastTime));
+            if block.address == 0 {
+                Self::failed(ledger);
+            } else {
+                Self::begun(block, caller, ledger.figure(GlobalCounter::LastTime));
+            }
             is_entered
         });
         entered.unwrap_or(false)
@@ -347,7 +439,6 @@ impl<B: Placed> Books<B> {
     }
 
     /// An allocation function returned no block.
-    #[cold]
     pub fn call_failed(self) {
         self.lend(|ledger| {
             ledger.call_failed();

@@ -2,33 +2,46 @@
 //!
 //! # Safety
 //! A room with `unsafe`: the functions have names of their own in the program, which nobody else defines. Each does something else, which
-//! is nothing: two that do the same could become one, and a debugger that stops at the rare one would stop at the frequent one. As far as the compiler
-//! knows they look at memory: what was stored before is there.
+//! is nothing: two that do the same could become one, and a debugger that stops at the rare one would stop at the frequent one. They are in
+//! assembly, without a frame. As far as the compiler knows they look at memory: what was stored before is there.
 
 #[cfg(target_os = "none")]
 mod functions {
-    use core::arch::asm;
-
     macro_rules! break_here {
         ($name:ident, $number:literal) => {
+            #[cfg(target_arch = "arm")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            extern "C" fn $name() {
+                // A number into a register that the function may use. Debuggers know from tables who called.
+                core::arch::naked_asm!(
+                    ".cfi_sections .debug_frame",
+                    ".cfi_startproc",
+                    concat!("movs r0, #", $number),
+                    "bx lr",
+                    ".cfi_endproc",
+                )
+            }
+
+            #[cfg(any(target_arch = "riscv32", target_arch = "riscv64"))]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    ".cfi_sections .debug_frame",
+                    ".cfi_startproc",
+                    concat!("li a0, ", $number),
+                    "ret",
+                    ".cfi_endproc",
+                )
+            }
+
+            #[cfg(not(any(target_arch = "arm", target_arch = "riscv32", target_arch = "riscv64")))]
             #[unsafe(no_mangle)]
             #[inline(never)]
             extern "C" fn $name() {
-                // SAFETY: no instruction but one that loads a number into a register that the function may use.
-                #[cfg(target_arch = "arm")]
-                unsafe {
-                    asm!(concat!("movs r0, #", $number), out("r0") _, options(nostack))
-                };
-                // SAFETY: as above.
-                #[cfg(any(target_arch = "riscv32", target_arch = "riscv64"))]
-                unsafe {
-                    asm!(concat!("li a0, ", $number), out("a0") _, options(nostack))
-                };
                 // SAFETY: no instruction at all, but another comment.
-                #[cfg(not(any(target_arch = "arm", target_arch = "riscv32", target_arch = "riscv64")))]
-                unsafe {
-                    asm!(concat!("/* ", $number, " */"), options(nostack))
-                };
+                unsafe { core::arch::asm!(concat!("/* ", $number, " */"), options(nostack)) };
             }
         };
     }

@@ -50,7 +50,7 @@ macro_rules! with_frame {
 }
 
 with_frame!(
-    /// A block begins.
+    /// A call has returned a block, or null.
     begin, begins, (block: *mut u8, size: usize, kind: Kind)
 );
 with_frame!(

@@ -212,9 +212,25 @@ pub(super) fn take<B: Board>(from: Frame, frames: &mut FrameList) {
 
 /// Along frame pointers, of which the first is `pointer`; `last`: the one before.
 #[inline(always)]
-fn follow<B: Board>(mut last: usize, mut pointer: usize, end: usize, frames: &mut FrameList) {
+fn follow<B: Board>(last: usize, pointer: usize, end: usize, frames: &mut FrameList) {
+    let room = frames.room.len();
+    let mut vacant = frames.room.get_mut(frames.count..).unwrap_or(&mut []).iter_mut();
+    follow_into::<B>(last, pointer, end, &mut vacant);
+    frames.count = room.wrapping_sub(vacant.len());
+}
+
+/// The same, with the places that are left.
+#[inline(always)]
+fn follow_into<B: Board>(
+    mut last: usize,
+    mut pointer: usize,
+    end: usize,
+    vacant: &mut core::slice::IterMut<'_, MaybeUninit<Address>>,
+) {
     let mut end = end.saturating_sub(AROUND.1);
     let of_code = B::code();
+    // One comparison for both ends.
+    let (code_start, code_bytes) = (of_code.start, of_code.end.wrapping_sub(of_code.start));
     while pointer > last && pointer & UNALIGNED == 0 && pointer <= end {
         let (outer, code) = pair(pointer);
         (last, pointer) = (pointer, outer);
@@ -224,15 +240,14 @@ fn follow<B: Board>(mut last: usize, mut pointer: usize, end: usize, frames: &mu
             (last, end) = (saved, its_end);
             // The byte before it is the instruction's.
             let interrupted = (read(saved.wrapping_add(SAVED_PC)) as Address).wrapping_add(1);
-            if !frames.push(interrupted) {
-                return;
-            }
+            let Some(place) = vacant.next() else { return };
+            place.write(interrupted);
             continue;
         }
         let _ = &mut end;
-        if !has_thumb_bit(code) || !of_code.contains(&code) || !frames.push((code & !THUMB) as Address) {
-            return;
-        }
+        let is_code = has_thumb_bit(code) && code.wrapping_sub(code_start) < code_bytes;
+        let Some(place) = (if is_code { vacant.next() } else { None }) else { return };
+        place.write((code & !THUMB) as Address);
     }
 }
 

@@ -4,15 +4,16 @@
 //! a copy of it. It is kept in *units*, numbers of 4 bytes, for words of either size.
 
 use super::ChipLedger;
-use super::memory::{Memory, half_ordered};
+use super::memory::{Memory, Table, half_ordered, shift};
 use super::plan::{BUILD_ID, FURTHER, SectionPlan};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
+use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_format::header::{FIXED_BYTES, MAGIC, State, at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
 use heapledger_format::section::{heap, row};
-use heapledger_format::{TallyCounter, VERSION};
+use heapledger_format::{SectionKind, TallyCounter, VERSION};
 
 /// Units before the counters.
 const FIXED_UNITS: usize = FIXED_BYTES / 4;
@@ -173,29 +174,46 @@ pub const fn missed_word<S: Shape>() -> usize {
     counter_word(S::Word::SIZE, S::PLAN.globals.wrapping_add(TallyCounter::LostBusy as usize))
 }
 
+/// The place of a section's row, and whether all its elements are in use from the beginning; 0 if there is none.
+const fn row_of<S: Shape>(kind: SectionKind) -> (usize, bool) {
+    let plan = S::PLAN;
+    match plan.nth(kind) {
+        Some(nth) => {
+            let place = plan.rows_at.wrapping_add(nth.wrapping_mul(row::bytes(S::Word::SIZE)));
+            #[expect(clippy::indexing_slicing, reason = "a place in the table")]
+            (place, plan.table[nth].all_used)
+        }
+        None => (0, false),
+    }
+}
+
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Writes all that does not change later. What says that the ledger can be read comes last.
     #[cold]
     #[inline(never)]
     pub(super) fn set_up(&mut self) {
-        if let Some(words) = self.region.words_mut().get_mut(..S::room().words as usize) {
-            words.fill(S::Word::ZERO);
+        for word in self.region.words_mut().iter_mut().take(S::room().words as usize) {
+            *word = S::Word::ZERO;
+            // Else it becomes a call of `memset`, which would be linked for this alone.
+            compiler_fence(Ordering::SeqCst);
         }
         if S::HAS_HEAPS {
             self.describe_heaps();
         }
         let process = (S::room().process_at as usize).wrapping_mul(S::WORD_BYTES);
-        self.copy(process, S::process());
+        if !S::CONFIG.process.is_empty() {
+            self.copy(process, S::process());
+        }
         if S::CONFIG.build_id_bytes != 0 {
             self.say_build_id(process.wrapping_add(S::process().len()));
         }
         if S::HAS_TIME {
             self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
         }
-        for (nth, counter) in (0u32..).zip(FURTHER) {
-            let number = further_word::<S>(nth).wrapping_sub(1);
-            self.set_word(number, S::Word::cut(counter as u64));
-        }
+        // (A loop would be longer.)
+        let [first, second] = FURTHER;
+        self.set_word(further_word::<S>(0).wrapping_sub(1), S::Word::cut(first as u64));
+        self.set_word(further_word::<S>(1).wrapping_sub(1), S::Word::cut(second as u64));
         let ready = at::BYTE_ORDER.wrapping_shr(S::WORD_BYTES.trailing_zeros());
         let per_word = S::WORD_BYTES / 4;
         let tail = S::PLAN.descriptors_at.wrapping_shr(S::WORD_BYTES.trailing_zeros());
@@ -210,25 +228,41 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if S::ROOM.is_some() {
             self.describe_room();
         }
-        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst);
         self.set_word(ready, Self::header_word(ready));
     }
 
-    /// What the program has told, in place of what was known when this was compiled.
+    /// What the program has told, in place of what was known when this was compiled. (Section by section: a loop would have a table, and be longer.)
+    #[inline(always)]
     fn describe_room(&mut self) {
-        let (room, word) = (S::room(), S::Word::SIZE);
-        self.put(at::TICK_NS, 4, u64::from(room.tick_ns));
+        let room = S::room();
+        if S::HAS_TIME {
+            self.put(at::TICK_NS, 4, u64::from(room.tick_ns));
+        }
         self.put(at::DEPTH_LIMIT, 2, u64::from(room.depth));
-        let mut place = S::PLAN.rows_at;
-        for section in S::PLAN.table.iter().take(S::PLAN.sections) {
-            let (count, first) = room.part(section.kind, S::RECORDS_AT);
-            let bytes = u64::from(first).wrapping_mul(S::WORD_BYTES as u64);
-            let used = if section.all_used { count } else { 0 };
-            self.put(place.wrapping_add(row::offset(word)), S::WORD_BYTES, bytes);
-            self.put(place.wrapping_add(row::capacity(word)), S::WORD_BYTES, count.into());
-            self.put(place.wrapping_add(row::used(word)), S::WORD_BYTES, used.into());
-            self.put(place.wrapping_add(row::backed(word)), S::WORD_BYTES, count.into());
-            place = place.wrapping_add(row::bytes(word));
+        self.describe_part(const { row_of::<S>(SectionKind::Records) }, room.records, S::RECORDS_AT as u32);
+        self.describe_part(const { row_of::<S>(SectionKind::History) }, room.history, room.history_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Sites) }, room.sites, room.sites_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Threads) }, room.tasks, room.tasks_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Heaps) }, room.heaps, room.heaps_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Strings) }, room.names_bytes, room.strings_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Process) }, room.process_bytes, room.process_at);
+        self.describe_part(const { row_of::<S>(SectionKind::Counters) }, FURTHER.len() as u32, room.counters_at);
+    }
+
+    /// The row of a section, if there is one.
+    #[inline(always)]
+    fn describe_part(&mut self, (place, is_all_used): (usize, bool), count: u32, first: u32) {
+        if place == 0 {
+            return;
+        }
+        let word = S::Word::SIZE;
+        let bytes = u64::from(first).wrapping_mul(S::WORD_BYTES as u64);
+        self.put(place.wrapping_add(row::offset(word)), S::WORD_BYTES, bytes);
+        self.put(place.wrapping_add(row::capacity(word)), S::WORD_BYTES, count.into());
+        self.put(place.wrapping_add(row::backed(word)), S::WORD_BYTES, count.into());
+        if is_all_used {
+            self.put(place.wrapping_add(row::used(word)), S::WORD_BYTES, count.into());
         }
     }
 
@@ -335,21 +369,18 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     fn describe_heaps(&mut self) {
         let word = S::Word::SIZE;
         let mut name_at = 0usize;
-        let mut element = (S::room().heaps_at as usize).wrapping_mul(S::WORD_BYTES);
+        let words = S::HEAP_BYTES.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        let table = Table { at: S::room().heaps_at as usize, words, count: S::room().heaps };
         for nth in 0..S::room().heaps {
             let (name, (low, high)) = (S::heap_name(nth), S::heap_range(nth));
-            for (at, width, value) in [
-                (heap::state(word), 4, 1),
-                (heap::name_at(word), 4, name_at as u64),
-                (heap::name_bytes(word), 4, name.len() as u64),
-                (heap::low(word), S::WORD_BYTES, low),
-                (heap::high(word), S::WORD_BYTES, high),
-            ] {
-                self.put(element.wrapping_add(at), width, value);
-            }
+            let mut put = |at, width, value| self.put_part((table, nth), at, width, S::Word::cut(value));
+            put(heap::state(word), 4, 1);
+            put(heap::name_at(word), 4, name_at as u64);
+            put(heap::name_bytes(word), 4, name.len() as u64);
+            put(heap::low(word), S::WORD_BYTES, low);
+            put(heap::high(word), S::WORD_BYTES, high);
             self.copy((S::room().strings_at as usize).wrapping_mul(S::WORD_BYTES).wrapping_add(name_at), name);
             name_at = name_at.wrapping_add(name.len());
-            element = element.wrapping_add(S::HEAP_BYTES);
         }
     }
 
@@ -364,9 +395,12 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
     }
 
+    /// Puts bytes where there are zeros.
     pub(super) fn copy(&mut self, place: usize, bytes: &[u8]) {
         for (place, byte) in (place..).zip(bytes) {
-            self.put(place, 1, u64::from(*byte));
+            let at = place.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+            let byte = S::Word::cut(u64::from(*byte)).up(shift::<S>(place, 1));
+            self.set_word(at, self.word(at).or(byte));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! long the program runs.
 
 use super::ChipLedger;
-use super::memory::{Memory, half_ordered};
+use super::memory::{Cells, Memory, cell_ordered};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
 use crate::backend::Slot;
@@ -27,33 +27,22 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if cell.wrapping_add(1) >= S::room().cells { 0 } else { cell.wrapping_add(1) }
     }
 
-    /// Where a cell lies, in bytes.
     #[inline(always)]
-    fn cell_at(cell: u32) -> usize {
-        let first = (S::room().index_at as usize).wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((cell as usize).wrapping_mul(S::PLAN.cell_bytes))
+    fn cells() -> Cells {
+        Cells { at: S::room().index_at as usize, bytes: S::PLAN.cell_bytes, count: S::room().cells }
     }
 
     #[inline(always)]
     fn cell(&self, cell: u32) -> Option<Slot> {
-        let place = Self::cell_at(cell);
-        let number = match S::PLAN.cell_bytes {
-            1 => u32::from(self.region.byte(place)),
-            2 => u32::from(half_ordered::<S>(self.region.half(place))),
-            _ => self.get(place, 4).widen() as u32,
-        };
-        number.checked_sub(1).and_then(Self::slot)
+        let cells = Self::cells();
+        cell_ordered::<S>(cells.bytes, self.region.cell(cells, cell)).checked_sub(1).and_then(Self::slot)
     }
 
     #[inline(always)]
     fn set_cell(&mut self, cell: u32, slot: Option<Slot>) {
-        let place = Self::cell_at(cell);
+        let cells = Self::cells();
         let number = slot.map_or(0, |slot| slot.0.wrapping_add(1));
-        match S::PLAN.cell_bytes {
-            1 => self.region.set_byte(place, number as u8),
-            2 => self.region.set_half(place, half_ordered::<S>(number as u16)),
-            _ => self.put(place, 4, u64::from(number)),
-        }
+        self.region.set_cell(cells, cell, cell_ordered::<S>(cells.bytes, number));
     }
 
     /// The cell of an address, or the vacant one where it belongs: in the lower half. In the upper one the slot that it leads to plus 1,

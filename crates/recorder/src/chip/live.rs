@@ -4,7 +4,6 @@ use super::ChipLedger;
 use super::memory::{Memory, figure, ones};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
-use heapledger_format::section::thread;
 use heapledger_format::{Kind, ThreadRow};
 
 /// A block that lives, as its record says.
@@ -58,7 +57,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// A task's row, and its handle.
     fn task_of(&self, row: u32) -> (u32, S::Word) {
-        (row, self.word(Self::task_word(ThreadRow(row), thread::handle(S::Word::SIZE))))
+        (row, self.handle_of(ThreadRow(row)))
     }
 
     /// The return addresses of a call site; how many.

@@ -10,6 +10,45 @@ use core::borrow::BorrowMut;
 use heapledger_format::bytes::ByteOrder;
 use heapledger_format::layout::mask;
 
+/// A table of a ledger: where its shape, or who tells how much there is room for, says that there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Its first word.
+    pub at: usize,
+    /// Words of an element.
+    pub words: usize,
+    /// Elements.
+    pub count: u32,
+}
+
+impl Table {
+    /// The words of an element; none, if there is no such one.
+    #[inline(always)]
+    fn range(self, nth: u32) -> core::ops::Range<usize> {
+        let first = self.at.wrapping_add((nth as usize).wrapping_mul(self.words));
+        if nth < self.count { first..first.wrapping_add(self.words) } else { 0..0 }
+    }
+}
+
+/// The cells of an index, which lie packed in words: from which word on, bytes of each, and how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Cells {
+    /// Their first word.
+    pub at: usize,
+    /// Bytes of each: 1, 2 or 4.
+    pub bytes: usize,
+    /// Cells.
+    pub count: u32,
+}
+
+impl Cells {
+    /// Where one lies, in bytes of the region.
+    #[inline(always)]
+    pub fn place<W: Word>(self, nth: u32) -> usize {
+        self.at.wrapping_mul(W::SIZE.bytes()).wrapping_add((nth as usize).wrapping_mul(self.bytes))
+    }
+}
+
 /// The memory of a region: words, and the same as bytes and half words. Anything that is a row of words is one; a firmware's can say how it
 /// is quicker.
 pub trait Memory<W: Word> {
@@ -18,27 +57,73 @@ pub trait Memory<W: Word> {
     /// All of it, to be changed.
     fn words_mut(&mut self) -> &mut [W];
 
-    /// The byte at a place; 0 where there is none.
+    /// A word, as it lies in memory; 0 where there is none.
+    #[inline(always)]
+    fn word(&self, at: usize) -> W {
+        self.words().get(at).copied().unwrap_or(W::ZERO)
+    }
+
+    /// Stores a word.
+    #[inline(always)]
+    fn set_word(&mut self, at: usize, word: W) {
+        if let Some(there) = self.words_mut().get_mut(at) {
+            *there = word;
+        }
+    }
+
+    /// An element of a table of the ledger; nothing, if it does not have so many.
+    #[inline(always)]
+    fn element(&self, table: Table, nth: u32) -> &[W] {
+        self.words().get(table.range(nth)).unwrap_or(&[])
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    fn element_mut(&mut self, table: Table, nth: u32) -> &mut [W] {
+        self.words_mut().get_mut(table.range(nth)).unwrap_or(&mut [])
+    }
+
+    /// An element of a table, and one of another table further behind, which is to be changed.
+    #[inline(always)]
+    fn elements(&mut self, from: (Table, u32), to: (Table, u32)) -> (&[W], &mut [W]) {
+        let (from, to) = (from.0.range(from.1), to.0.range(to.1));
+        match self.words_mut().split_at_mut_checked(to.start) {
+            Some((before, behind)) => {
+                (before.get(from).unwrap_or(&[]), behind.get_mut(..to.end.wrapping_sub(to.start)).unwrap_or(&mut []))
+            }
+            None => (&[], &mut []),
+        }
+    }
+
+    /// What is in a cell, as it lies in memory; 0 where there is none.
+    #[inline(always)]
+    fn cell(&self, cells: Cells, nth: u32) -> u32 {
+        let place = cells.place::<W>(nth);
+        let word = self.words().get(place.wrapping_shr(W::SIZE.bytes().trailing_zeros())).copied().unwrap_or(W::ZERO);
+        let bits = mask((cells.bytes as u8).wrapping_mul(8));
+        (word.down(native_shift::<W>(place, cells.bytes)).widen() & bits) as u32
+    }
+
+    /// Stores into a cell.
+    #[inline(always)]
+    fn set_cell(&mut self, cells: Cells, nth: u32, value: u32) {
+        set_part(self.words_mut(), cells.place::<W>(nth), cells.bytes, u64::from(value));
+    }
+
+    /// The byte at a place of the header; 0 where there is none.
     #[inline(always)]
     fn byte(&self, place: usize) -> u8 {
         let word = self.words().get(place.wrapping_shr(W::SIZE.bytes().trailing_zeros())).copied().unwrap_or(W::ZERO);
         word.down(native_shift::<W>(place, 1)).widen() as u8
     }
 
-    /// Stores a byte.
+    /// Stores a byte there.
     #[inline(always)]
     fn set_byte(&mut self, place: usize, byte: u8) {
         set_part(self.words_mut(), place, 1, u64::from(byte));
     }
 
-    /// The half word at an even place; 0 where there is none.
-    #[inline(always)]
-    fn half(&self, place: usize) -> u16 {
-        let word = self.words().get(place.wrapping_shr(W::SIZE.bytes().trailing_zeros())).copied().unwrap_or(W::ZERO);
-        word.down(native_shift::<W>(place, 2)).widen() as u16
-    }
-
-    /// Stores a half word.
+    /// Stores a half word there, at an even place.
     #[inline(always)]
     fn set_half(&mut self, place: usize, half: u16) {
         set_part(self.words_mut(), place, 2, u64::from(half));
@@ -89,6 +174,21 @@ pub(super) fn ordered<S: Shape>(word: S::Word) -> S::Word {
     }
 }
 
+/// The value of a cell as it lies in the ledger, or from there.
+#[inline(always)]
+pub(super) fn cell_ordered<S: Shape>(bytes: usize, value: u32) -> u32 {
+    let is_native = matches!(
+        (S::ORDER, ByteOrder::NATIVE),
+        (ByteOrder::Little, ByteOrder::Little) | (ByteOrder::Big, ByteOrder::Big)
+    );
+    match bytes {
+        _ if is_native => value,
+        1 => value,
+        2 => u32::from((value as u16).swap_bytes()),
+        _ => value.swap_bytes(),
+    }
+}
+
 /// A half word as it lies in the ledger, or from there.
 #[inline(always)]
 pub(super) fn half_ordered<S: Shape>(half: u16) -> u16 {
@@ -104,7 +204,7 @@ pub(super) fn half_ordered<S: Shape>(half: u16) -> u16 {
 
 /// How far up in its word a number of `width` bytes lies.
 #[inline(always)]
-fn shift<S: Shape>(place: usize, width: usize) -> u32 {
+pub(super) fn shift<S: Shape>(place: usize, width: usize) -> u32 {
     let within = place & S::WORD_BYTES.wrapping_sub(1);
     let bytes = match S::ORDER {
         ByteOrder::Little => within,
@@ -169,41 +269,43 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.region.words().get(at..at.wrapping_add(count)).unwrap_or(&[])
     }
 
-    /// The same, to be changed.
-    #[inline(always)]
-    pub(super) fn words_mut(&mut self, at: usize, count: usize) -> &mut [S::Word] {
-        self.region.words_mut().get_mut(at..at.wrapping_add(count)).unwrap_or(&mut [])
-    }
-
     /// A word of the region.
     #[inline(always)]
     pub(super) fn word(&self, at: usize) -> S::Word {
-        self.region.words().get(at).map_or(S::Word::ZERO, |word| ordered::<S>(*word))
+        ordered::<S>(self.region.word(at))
     }
 
     #[inline(always)]
     pub(super) fn set_word(&mut self, at: usize, value: S::Word) {
-        if let Some(word) = self.region.words_mut().get_mut(at) {
-            *word = ordered::<S>(value);
-        }
+        self.region.set_word(at, ordered::<S>(value));
     }
 
     /// Adds to a word, which goes round at its end.
     #[inline(always)]
     pub(super) fn add(&mut self, at: usize, amount: S::Word) {
-        if let Some(word) = self.region.words_mut().get_mut(at) {
-            *word = ordered::<S>(ordered::<S>(*word).plus(amount));
+        self.set_word(at, self.word(at).plus(amount));
+    }
+
+    /// A number of `width` bytes of an element, at a place counted in bytes; it lies within one word.
+    #[inline(always)]
+    pub(super) fn get_part(&self, (table, nth): (Table, u32), place: usize, width: usize) -> S::Word {
+        let element = self.region.element(table, nth);
+        let word = element.get(place.wrapping_shr(S::WORD_BYTES.trailing_zeros())).copied().unwrap_or(S::Word::ZERO);
+        ordered::<S>(word).down(shift::<S>(place, width)).and(ones::<S>((width as u8).wrapping_mul(8)))
+    }
+
+    /// Stores one there.
+    #[inline(always)]
+    pub(super) fn put_part(&mut self, (table, nth): (Table, u32), place: usize, width: usize, value: S::Word) {
+        let element = self.region.element_mut(table, nth);
+        if let Some(word) = element.get_mut(place.wrapping_shr(S::WORD_BYTES.trailing_zeros())) {
+            let (shift, bits) = (shift::<S>(place, width), ones::<S>((width as u8).wrapping_mul(8)));
+            let others = ordered::<S>(*word).and(bits.up(shift).not());
+            *word = ordered::<S>(others.or(value.and(bits).up(shift)));
         }
     }
 
-    /// A number of `width` bytes at a place counted in bytes; it lies within one word.
-    #[inline(always)]
-    pub(super) fn get(&self, place: usize, width: usize) -> S::Word {
-        self.word(place.wrapping_shr(S::WORD_BYTES.trailing_zeros()))
-            .down(shift::<S>(place, width))
-            .and(ones::<S>((width as u8).wrapping_mul(8)))
-    }
-
+    /// Stores one at a place of the region.
     #[inline(always)]
     pub(super) fn put(&mut self, place: usize, width: usize, value: u64) {
         let at = place.wrapping_shr(S::WORD_BYTES.trailing_zeros());

@@ -41,7 +41,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             }
             (Reallocated::Freed, Some((slot, InRealloc { number, time, .. }))) => {
                 let site = self.site_of_end(caller);
-                self.close_apart(slot, &End { number, time, by, site, row });
+                self.close(slot, &End { number, time, by, site, row });
                 false
             }
             (Reallocated::Freed, None) => {

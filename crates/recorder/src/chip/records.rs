@@ -1,6 +1,6 @@
 //! Records of live blocks, and the history of those that were.
 
-use super::memory::{Memory, clear, figure, fill, ones, set};
+use super::memory::{Memory, Table, clear, figure, fill, ones, set};
 use super::shape::{Fixed, Shape};
 use super::tasks::Row;
 use super::word::Word;
@@ -30,18 +30,18 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     #[inline(always)]
-    fn record_at(slot: Slot) -> usize {
-        S::RECORDS_AT.wrapping_add((slot.0 as usize).wrapping_mul(S::RECORD_WORDS))
+    fn records() -> Table {
+        Table { at: S::RECORDS_AT, words: S::RECORD_WORDS, count: S::room().records }
     }
 
     #[inline(always)]
     fn record_mut(&mut self, slot: Slot) -> &mut [S::Word] {
-        self.words_mut(Self::record_at(slot), S::RECORD_WORDS)
+        self.region.element_mut(Self::records(), slot.0)
     }
 
     #[inline(always)]
     pub(super) fn address_in(&self, slot: Slot) -> S::Word {
-        figure::<S>(self.words(Self::record_at(slot), S::RECORD_WORDS), S::ADDRESS)
+        figure::<S>(self.region.element(Self::records(), slot.0), S::ADDRESS)
     }
 
     /// Vacant slots hang on each other by their addresses.
@@ -73,13 +73,19 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
     }
 
+    /// Whether numbers have not run out.
+    #[inline(always)]
+    pub(super) fn has_number(&self) -> bool {
+        self.global(GlobalCounter::NextNumber) <= S::Word::cut(S::NUMBER_MAX)
+    }
+
     /// The next number; `None` when they have run out.
     #[inline(always)]
     pub(super) fn number(&mut self) -> Option<S::Word> {
-        let number = self.global(GlobalCounter::NextNumber);
-        if number > S::Word::cut(S::NUMBER_MAX) {
+        if !self.has_number() {
             return None;
         }
+        let number = self.global(GlobalCounter::NextNumber);
         self.set_global(GlobalCounter::NextNumber, number.plus(S::Word::cut(1)));
         Some(number)
     }
@@ -151,14 +157,9 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let noted = self.word(S::NOTES.ring_next).widen() as u32;
         let entries = S::room().history;
         let place = if noted & !TURNED < entries { noted & !TURNED } else { 0 };
-        let record_at = Self::record_at(slot);
-        let within = (place as usize).wrapping_mul(S::HISTORY_WORDS);
+        let ring = Table { at: S::room().history_at as usize, words: S::HISTORY_WORDS, count: entries };
         // The ring lies behind the records.
-        let Some((before, behind)) = self.region.words_mut().split_at_mut_checked(S::room().history_at as usize) else {
-            return;
-        };
-        let record = before.get(record_at..record_at.wrapping_add(S::RECORD_WORDS)).unwrap_or(&[]);
-        let entry = behind.get_mut(within..within.wrapping_add(S::HISTORY_WORDS)).unwrap_or(&mut []);
+        let (record, entry) = self.region.elements((Self::records(), slot.0), (ring, place));
         set::<S>(entry, S::FREED_NUMBER, S::Word::ZERO);
         for (to, from) in entry.iter_mut().zip(record) {
             *to = *from;

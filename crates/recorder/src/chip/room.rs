@@ -23,7 +23,7 @@ pub struct Room {
     /// Nodes of the call-site trie.
     pub sites: u32,
     /// Nodes that are used: at most one less. If there are more than 32, no number from 2 to 32 divides them (but themselves): a search
-    /// comes to each of them then.
+    /// comes to each of them then. A program that tells must have more.
     pub places: u32,
     /// The trie's first word.
     pub sites_at: u32,
@@ -98,20 +98,6 @@ impl Room {
                 None => 0,
             },
             depth: plan.depth as u32,
-        }
-    }
-
-    /// Elements of a section, and its first word.
-    pub(super) fn part(&self, kind: SectionKind, first: usize) -> (u32, u32) {
-        match kind {
-            SectionKind::Records => (self.records, first as u32),
-            SectionKind::History => (self.history, self.history_at),
-            SectionKind::Sites => (self.sites, self.sites_at),
-            SectionKind::Threads => (self.tasks, self.tasks_at),
-            SectionKind::Heaps => (self.heaps, self.heaps_at),
-            SectionKind::Strings => (self.names_bytes, self.strings_at),
-            SectionKind::Process => (self.process_bytes, self.process_at),
-            _ => (super::plan::FURTHER.len() as u32, self.counters_at),
         }
     }
 }

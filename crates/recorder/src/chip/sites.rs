@@ -7,7 +7,7 @@
 //! The last sixteenth of the places is for innermost frames alone: of a stack that finds no room, these are kept.
 
 use super::ChipLedger;
-use super::memory::{Memory, ordered};
+use super::memory::{Memory, Table, ordered};
 use super::shape::{Fixed, Shape};
 use super::word::Word;
 use heapledger_format::bytes::ByteOrder;
@@ -46,12 +46,12 @@ struct Search {
 
 impl Search {
     #[inline(always)]
-    fn new(code: u32, parent: u32, places: u32) -> Search {
+    fn new(code: u32, parent: u32, places: u32, are_many: bool) -> Search {
         const GOLDEN: u32 = 0x9E37_79B1;
         let hash = parent.wrapping_mul(GOLDEN).wrapping_add(code).wrapping_mul(GOLDEN);
         let place = (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32;
         let distance = (hash >> 8 & 31).wrapping_add(1);
-        Search { place, distance: if places > 32 { distance } else { 1 } }
+        Search { place, distance: if are_many || places > 32 { distance } else { 1 } }
     }
 
     #[inline(always)]
@@ -66,14 +66,16 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     const CODES: u32 = prime(S::CODES.count.saturating_sub(1));
 
     #[inline(always)]
-    fn node_words() -> usize {
-        (S::room().sites as usize).wrapping_mul(S::SITE_BYTES).wrapping_shr(S::WORD_BYTES.trailing_zeros())
+    fn nodes() -> Table {
+        let words = S::SITE_BYTES.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        Table { at: S::room().sites_at as usize, words, count: S::room().sites }
     }
 
     /// Nodes in use from which on only innermost frames get new ones.
     #[inline(always)]
     fn common() -> u32 {
-        S::room().places.saturating_sub(S::room().places / 16)
+        let places = S::room().places;
+        places.wrapping_sub((places / 16).max(1))
     }
 
     /// The call site of a stack, innermost frame first; of one without room, that of its innermost frame.
@@ -83,93 +85,96 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return Site::NONE;
         }
         let depth = usize::from(S::CONFIG.depth);
-        let kept = match frames.get(..depth) {
+        let mut kept = match frames.get(..depth) {
             Some(kept) if frames.len() > depth => {
                 self.count(TallyCounter::StacksCut);
                 kept
             }
             _ => frames,
         };
-        let mut node = 0u32;
-        for address in kept.iter().rev() {
-            let Some(code) = self.code(*address) else { return self.innermost(frames) };
-            // Mostly it lies where its hash says.
-            let first = Search::new(code, node, S::room().places).place.wrapping_add(1);
-            if self.node(first) == (node, code) {
-                node = first;
-                continue;
+        let mut room = Self::common();
+        loop {
+            let (node, is_whole) = self.nodes_of(kept, room);
+            if is_whole || room == S::room().places {
+                return Site(node);
             }
-            node = self.child(node, code, Self::common());
-            if node == 0 {
-                return self.innermost(frames);
-            }
+            // There is no room for all of it: the innermost frame is kept.
+            self.count(TallyCounter::SitesFull);
+            S::sites_full();
+            (kept, room) = (frames.get(..1).unwrap_or(&[]), S::room().places);
         }
-        Site(node)
     }
 
-    #[cold]
-    fn innermost(&mut self, frames: &[S::Word]) -> Site {
-        self.count(TallyCounter::SitesFull);
-        S::sites_full();
-        let first = frames.first().copied().unwrap_or(S::Word::ZERO);
-        self.code(first).map_or(Site::NONE, |code| Site(self.child(0, code, S::room().places)))
+    /// The node of the innermost of these frames; without room for all of them 0, and false.
+    #[inline(always)]
+    fn nodes_of(&mut self, frames: &[S::Word], room: u32) -> (u32, bool) {
+        let mut node = 0u32;
+        for address in frames.iter().rev() {
+            let Some(code) = self.code(*address) else { return (0, false) };
+            node = self.child(node, code, room);
+            if node == 0 {
+                return (0, false);
+            }
+        }
+        (node, true)
     }
 
     /// A node's parent and code; both 0: nobody has taken the place.
     #[inline(always)]
     pub(super) fn node(&self, node: u32) -> (u32, u32) {
-        let nodes = self.words(S::room().sites_at as usize, Self::node_words());
-        if S::IS_WIDE {
-            let word = nodes.get(node as usize).map_or(0, |word| ordered::<S>(*word).widen());
-            let halves = (word as u32, (word >> 32) as u32);
-            return if matches!(S::ORDER, ByteOrder::Little) { halves } else { (halves.1, halves.0) };
-        }
-        match nodes.as_chunks::<2>().0.get(node as usize) {
-            Some([parent, code]) => (ordered::<S>(*parent).widen() as u32, ordered::<S>(*code).widen() as u32),
-            None => (0, 0),
+        match self.region.element(Self::nodes(), node) {
+            [parent, code] => (ordered::<S>(*parent).widen() as u32, ordered::<S>(*code).widen() as u32),
+            // Both in one word.
+            [word] => {
+                let word = ordered::<S>(*word).widen();
+                let halves = (word as u32, (word >> 32) as u32);
+                if matches!(S::ORDER, ByteOrder::Little) { halves } else { (halves.1, halves.0) }
+            }
+            _ => (0, 0),
         }
     }
 
     #[inline(always)]
     fn set_node(&mut self, node: u32, parent: u32, code: u32) {
         let (parent, code) = (u64::from(parent), u64::from(code));
-        let nodes = self.words_mut(S::room().sites_at as usize, Self::node_words());
-        if S::IS_WIDE {
-            let whole = if matches!(S::ORDER, ByteOrder::Little) { code << 32 | parent } else { parent << 32 | code };
-            if let Some(word) = nodes.get_mut(node as usize) {
-                *word = ordered::<S>(S::Word::cut(whole));
+        match self.region.element_mut(Self::nodes(), node) {
+            [first, second] => {
+                *first = ordered::<S>(S::Word::cut(parent));
+                *second = ordered::<S>(S::Word::cut(code));
             }
-        } else if let Some([first, second]) = nodes.as_chunks_mut::<2>().0.get_mut(node as usize) {
-            *first = ordered::<S>(S::Word::cut(parent));
-            *second = ordered::<S>(S::Word::cut(code));
+            [word] => {
+                let little = matches!(S::ORDER, ByteOrder::Little);
+                *word = ordered::<S>(S::Word::cut(if little { code << 32 | parent } else { parent << 32 | code }));
+            }
+            _ => {}
         }
     }
 
     /// The node of a frame below its caller's; a new one, as long as fewer than so many are in use; else 0.
-    #[inline(never)]
+    #[inline(always)]
     fn child(&mut self, parent: u32, code: u32, room: u32) -> u32 {
         let places = S::room().places;
-        let has_room = (self.word(S::NOTES.sites_used).widen() as u32) < room;
-        let mut probes = if has_room { PROBES_MAX.min(places) } else { PROBES_FULL.min(places) };
-        let mut search = Search::new(code, parent, places);
-        while probes != 0 {
-            let node = search.place.wrapping_add(1);
-            let found = self.node(node);
-            if found == (parent, code) {
-                return node;
-            }
-            if found == (0, 0) {
-                if !has_room {
+        let mut search = Search::new(code, parent, places, S::ROOM.is_some());
+        let mut found = self.node(search.place.wrapping_add(1));
+        if found != (parent, code) {
+            // Mostly it lies where its hash says. Here it does not.
+            let has_room = (self.word(S::NOTES.sites_used).widen() as u32) < room;
+            let mut probes = if has_room { PROBES_MAX } else { PROBES_FULL };
+            while found != (parent, code) {
+                if found == (0, 0) && has_room {
+                    self.set_node(search.place.wrapping_add(1), parent, code);
+                    self.add(S::NOTES.sites_used, S::Word::cut(1));
+                    break;
+                }
+                probes = probes.wrapping_sub(1);
+                if found == (0, 0) || probes == 0 {
                     return 0;
                 }
-                self.set_node(node, parent, code);
-                self.add(S::NOTES.sites_used, S::Word::cut(1));
-                return node;
+                search.go_on(places);
+                found = self.node(search.place.wrapping_add(1));
             }
-            search.go_on(places);
-            probes = probes.wrapping_sub(1);
         }
-        0
+        search.place.wrapping_add(1)
     }
 
     /// What a node says for a code address: the address itself, or, where it has no room for one, the place of the address in a
@@ -189,7 +194,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return None;
         }
         let places = Self::CODES;
-        let mut search = Search::new(address as u32, (address >> 32) as u32, places);
+        let mut search = Search::new(address as u32, (address >> 32) as u32, places, false);
         for _ in 0..PROBES_MAX {
             let id = search.place.wrapping_add(1);
             let at = S::CODES.at.wrapping_add(id as usize);

@@ -1,6 +1,6 @@
 //! The table of tasks. A gone task keeps its row; interrupts together have one.
 
-use super::memory::Memory;
+use super::memory::{Memory, Table, ordered};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
 use super::{ChipLedger, Running};
@@ -39,20 +39,24 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.update(|ledger| ledger.end_task(handle));
     }
 
-    /// Where a row lies, in bytes.
-    fn task_at(row: ThreadRow) -> usize {
-        let first = (S::room().tasks_at as usize).wrapping_mul(S::WORD_BYTES);
-        first.wrapping_add((row.0 as usize).wrapping_mul(S::TASK_BYTES))
+    /// The table, and which element of it a row is.
+    #[inline(always)]
+    fn task(row: ThreadRow) -> (Table, u32) {
+        let words = S::TASK_BYTES.wrapping_shr(S::WORD_BYTES.trailing_zeros());
+        (Table { at: S::room().tasks_at as usize, words, count: S::room().tasks }, row.0)
     }
 
-    /// A word of a row, by its place in bytes.
-    pub(super) fn task_word(row: ThreadRow, place: usize) -> usize {
-        Self::task_at(row).wrapping_add(place).wrapping_shr(S::WORD_BYTES.trailing_zeros())
+    /// The handle of a task.
+    #[inline(always)]
+    pub(super) fn handle_of(&self, row: ThreadRow) -> S::Word {
+        self.get_part(Self::task(row), thread::handle(S::Word::SIZE), S::WORD_BYTES)
     }
 
     fn name_task(&mut self, row: ThreadRow, id: u32, name: &[u8]) {
-        let element = Self::task_at(row);
-        self.put(element.wrapping_add(thread::id(S::Word::SIZE)), 4, u64::from(id));
+        self.put_part(Self::task(row), thread::id(S::Word::SIZE), 4, S::Word::cut(u64::from(id)));
+        let (table, nth) = Self::task(row);
+        let first = table.at.wrapping_mul(S::WORD_BYTES);
+        let element = first.wrapping_add((nth as usize).wrapping_mul(S::TASK_BYTES));
         self.copy(element.wrapping_add(thread::name(S::Word::SIZE)), name.get(..THREAD_NAME_BYTES).unwrap_or(name));
     }
 
@@ -63,16 +67,16 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         // What is known of the last caller may be of this one.
         self.set_word(S::NOTES.row, S::Word::ZERO);
         if let Some(row) = self.known_task_row(handle) {
-            self.put(Self::task_at(row).wrapping_add(thread::state(S::Word::SIZE)), 4, u64::from(thread_state::GONE));
+            let gone = S::Word::cut(u64::from(thread_state::GONE));
+            self.put_part(Self::task(row), thread::state(S::Word::SIZE), 4, gone);
         }
     }
 
     fn known_task_row(&self, handle: S::Word) -> Option<ThreadRow> {
         let used = (self.word(S::TASKS_USED).widen() as u32).min(S::room().tasks);
         (0..used).map(ThreadRow).find(|row| {
-            let state = self.get(Self::task_at(*row).wrapping_add(thread::state(S::Word::SIZE)), 4);
-            state.widen() == u64::from(thread_state::ALIVE)
-                && self.word(Self::task_word(*row, thread::handle(S::Word::SIZE))) == handle
+            let state = self.get_part(Self::task(*row), thread::state(S::Word::SIZE), 4);
+            state.widen() == u64::from(thread_state::ALIVE) && self.handle_of(*row) == handle
         })
     }
 
@@ -87,9 +91,10 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
         let word = S::Word::SIZE;
         let now = if S::HAS_TIME { self.global(GlobalCounter::LastTime) } else { S::Word::ZERO };
-        self.set_word(Self::task_word(row, thread::handle(word)), handle);
-        self.set_word(Self::task_word(row, thread::started(word)), now);
-        self.put(Self::task_at(row).wrapping_add(thread::state(word)), 4, u64::from(thread_state::ALIVE));
+        let (task, alive) = (Self::task(row), S::Word::cut(u64::from(thread_state::ALIVE)));
+        self.put_part(task, thread::handle(word), S::WORD_BYTES, handle);
+        self.put_part(task, thread::started(word), S::WORD_BYTES, now);
+        self.put_part(task, thread::state(word), 4, alive);
         self.set_word(S::TASKS_USED, S::Word::cut(u64::from(row.0.wrapping_add(1))));
         Some(row)
     }
@@ -131,18 +136,31 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Adds a block that began to the figures of a row.
     #[inline(always)]
     pub(super) fn add_to_row(&mut self, row: Row, bytes: S::Word) {
-        if S::HAS_TASKS && row.0 != u32::MAX {
-            let word = S::Word::SIZE;
-            self.add(Self::task_word(ThreadRow(row.0), thread::allocations(word)), S::Word::cut(1));
-            self.add(Self::task_word(ThreadRow(row.0), thread::bytes_allocated(word)), bytes);
-        }
+        let word = S::Word::SIZE;
+        self.add_to_figures(
+            row,
+            [(thread::allocations(word), S::Word::cut(1)), (thread::bytes_allocated(word), bytes)],
+        );
     }
 
     /// Adds a free to them.
     #[inline(always)]
     pub(super) fn add_free_to_row(&mut self, row: Row) {
-        if S::HAS_TASKS && row.0 != u32::MAX {
-            self.add(Self::task_word(ThreadRow(row.0), thread::frees(S::Word::SIZE)), S::Word::cut(1));
+        self.add_to_figures(row, [(thread::frees(S::Word::SIZE), S::Word::cut(1))]);
+    }
+
+    /// Adds to figures of a row, if there is one, at their places in bytes.
+    #[inline(always)]
+    fn add_to_figures<const COUNT: usize>(&mut self, row: Row, amounts: [(usize, S::Word); COUNT]) {
+        if !S::HAS_TASKS {
+            return;
+        }
+        let (table, nth) = Self::task(ThreadRow(row.0));
+        let figures = self.region.element_mut(table, nth);
+        for (place, amount) in amounts {
+            if let Some(figure) = figures.get_mut(place.wrapping_shr(S::WORD_BYTES.trailing_zeros())) {
+                *figure = ordered::<S>(ordered::<S>(*figure).plus(amount));
+            }
         }
     }
 
