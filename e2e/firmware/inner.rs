@@ -18,12 +18,21 @@ struct Given {
 unsafe impl Sync for Inner {}
 
 /// What it gives. Beside it: what is not zero has a copy of all of itself in the flash.
-struct Memory(UnsafeCell<[u64; 2048]>);
+struct Memory(UnsafeCell<[u64; WORDS]>);
+
+/// Where many blocks live there is room for them.
+const WORDS: usize = if cfg!(room = "10000") {
+    80_000
+} else if cfg!(room = "1000") {
+    8000
+} else {
+    2048
+};
 
 // SAFETY: nobody looks at it as a whole.
 unsafe impl Sync for Memory {}
 
-static MEMORY: Memory = Memory(UnsafeCell::new([0; 2048]));
+static MEMORY: Memory = Memory(UnsafeCell::new([0; WORDS]));
 
 fn class(layout: Layout) -> usize {
     let bytes = layout.size().max(layout.align()).max(8);

@@ -1,6 +1,6 @@
 //! What recording costs on a chip: instructions and stack of an allocation and of a free, from 40 call stacks, counted by a clock of
-//! QEMU's that goes on with each instruction. It is linked once for each set of switches (`--cfg set="…"`), and once with nothing
-//! recorded; the test `firmware` of `e2e` runs them and shows the differences.
+//! QEMU's that goes on with each instruction. It is linked once for each set of switches (`--cfg set="…"`) and number of blocks (`--cfg room="…"`),
+//! and once with nothing recorded; the test `firmware_costs` of `e2e` runs them and shows the differences.
 #![no_std]
 #![no_main]
 
@@ -11,6 +11,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::hint::black_box;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
+use heapledger::chip::{Clock, Config, HeapDescription, RegionBytes};
 use inner::Inner;
 use start::{fail, say};
 
@@ -24,9 +25,23 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     fail(101)
 }
 
-/// Stacks, and blocks that live while it is measured.
+/// Stacks.
 const STACKS: usize = 40;
-const LIVE: usize = 83;
+/// Room for so many blocks. Of these, 83 of 100 live while it is measured.
+const BLOCKS: usize = if cfg!(room = "10000") {
+    10_000
+} else if cfg!(room = "1000") {
+    1000
+} else {
+    100
+};
+const LIVE: usize = BLOCKS * 83 / 100;
+/// Freed blocks that are kept, and nodes of stacks.
+const ROOM: (u32, u32) = match BLOCKS {
+    10_000 => (2048, 4096),
+    1000 => (256, 1024),
+    _ => (64, 512),
+};
 
 #[cfg(set = "none")]
 static HEAP: Inner = Inner::new();
@@ -40,35 +55,33 @@ struct Chip;
 #[cfg(not(set = "none"))]
 heapledger::chip_ledger!(Chip);
 
+const CONFIG: Config<'static> = {
+    let sites = if cfg!(set = "bare") {
+        0
+    } else if cfg!(set = "full") {
+        // Nobody but the first few finds room.
+        20
+    } else {
+        ROOM.1
+    };
+    let everything = cfg!(set = "everything");
+    let has_time = everything || cfg!(any(set = "time", set = "tasks"));
+    Config {
+        depth: 5,
+        largest_bytes: 0xFFFE,
+        history: if cfg!(any(set = "bare", set = "minimal")) { 0 } else { ROOM.0 },
+        clock: if has_time { Some(Clock { tick_ns: 40, bits: 24 }) } else { None },
+        tasks: if cfg!(set = "tasks") || everything { 4 } else { 0 },
+        heaps: if everything { &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 }] } else { &[] },
+        actual_sizes: everything,
+        ..Config::minimal(BLOCKS as u32, sites)
+    }
+};
+
 // SAFETY: there is one core, and no interrupt comes.
 #[cfg(not(set = "none"))]
 unsafe impl heapledger::chip::Board for Chip {
-    const CONFIG: heapledger::chip::Config<'static> = {
-        use heapledger::chip::{Clock, Config, HeapDescription};
-        let sites = if cfg!(set = "bare") {
-            0
-        } else if cfg!(set = "full") {
-            // Nobody but the first few finds room.
-            20
-        } else {
-            512
-        };
-        let everything = cfg!(set = "everything");
-        Config {
-            depth: 5,
-            largest_bytes: 0xFFFE,
-            history: if cfg!(any(set = "bare", set = "minimal")) { 0 } else { 64 },
-            clock: if cfg!(any(set = "time", set = "tasks")) || everything {
-                Some(Clock { tick_ns: 40, bits: 24 })
-            } else {
-                None
-            },
-            tasks: if cfg!(set = "tasks") || everything { 4 } else { 0 },
-            heaps: if everything { &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 }] } else { &[] },
-            actual_sizes: everything,
-            ..Config::minimal(100, sites)
-        }
-    };
+    const CONFIG: Config<'static> = CONFIG;
 
     #[inline(always)]
     fn alone<T>(work: impl FnOnce() -> T) -> T {
@@ -227,9 +240,9 @@ extern "C" fn start() -> ! {
             unsafe { with_exposed_provenance_mut::<u32>(register).write_volatile(value) };
         }
     }
-    let mut live = [null_mut::<u8>(); LIVE];
-    for (number, block) in live.iter_mut().enumerate() {
-        first(number % STACKS, block);
+    for number in 0..LIVE {
+        // It is never given back.
+        first(number % STACKS, &mut null_mut());
     }
     let nothing = instructions(clock(), clock());
     let (mut begins, mut ends) = (Costs::default(), Costs::default());
@@ -249,7 +262,19 @@ extern "C" fn start() -> ! {
     let mut block = null_mut();
     say("alloc_stack", stack_bytes(&mut block));
     say("free_stack", stack_bytes(&mut block));
-    // Not where it would be counted as what recording takes.
+    // (Also where nothing is recorded: saying it is not a part of what recording takes.)
+    let RegionBytes { header, records, index, history, sites, others } = const { CONFIG.region_bytes::<u32>() };
+    for (word, bytes) in [
+        ("header_bytes", header),
+        ("records_bytes", records),
+        ("index_bytes", index),
+        ("history_bytes", history),
+        ("sites_bytes", sites),
+        ("others_bytes", others),
+    ] {
+        say(word, bytes as u32);
+    }
+    // Not where it would be counted as that.
     #[cfg(set = "full")]
     say("live_bytes", HEAP.books().live_bytes());
     fail(0)

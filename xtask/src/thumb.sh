@@ -248,15 +248,16 @@ for target in $targets; do
 
     [ -x "$linker" ] || continue
     case $target in
-        thumb*) script=cortex_m3.ld ;;
-        *) script=riscv_virt.ld ;;
+        thumb*) script=$root/e2e/firmware/cortex_m3.ld ;;
+        *) script=$root/e2e/firmware/riscv_virt.ld ;;
     esac
     # $1: the source; $2: the program.
     link() {
         source=$1 program=$2
         shift 2
         "$rustc" --crate-name "$program" --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
-            -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$root/e2e/firmware/$script" \
+            -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$script" \
+            --check-cfg 'cfg(scan)' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*)
@@ -267,12 +268,21 @@ for target in $targets; do
         link sends sends --extern heapledger_wire
         ;;
     esac
-    link commands commands --check-cfg 'cfg(scan)'
-    link commands commands_scan --check-cfg 'cfg(scan)' --cfg scan
+    link commands commands
+    link commands commands_scan --cfg scan
     link survivor survivor
-    # The sets of switches that `e2e/tests/firmware.rs` compares.
-    for set in none bare minimal history time tasks everything full; do
-        link measure measure_$set --cfg "set=\"$set\"" --check-cfg 'cfg(set, values(any()))'
+    # What is measured has room for many blocks.
+    sed 's/LENGTH = 64K/LENGTH = 2M/' "$script" > "$out/large.ld"
+    script=$out/large.ld
+    # The sets of switches that `e2e/tests/firmware_costs.rs` compares.
+    for room in 100 1000 10000; do
+        for set in none bare minimal history time tasks everything full; do
+            [ $set$room != full1000 ] && [ $set$room != full10000 ] || continue
+            link measure measure_${set}_$room --cfg "set=\"$set\"" --cfg "room=\"$room\""
+        done
+    done
+    for set in minimal everything full; do
+        link pauses pauses_$set --cfg "set=\"$set\"" --cfg 'room="10000"'
     done
     echo "firmware with heapledger is linked for $target"
     library

@@ -29,7 +29,7 @@ pub const fn index_cell_bytes(records: u32) -> usize {
     }
 }
 
-/// Cells of the index: a quarter more than records keeps chains short, and one more ends every search.
+/// Cells of the index: one for each record, and one for four, and one more, with which chains begin.
 pub const fn index_cells(records: u32) -> u32 {
     records.saturating_add(records / 4).saturating_add(1)
 }

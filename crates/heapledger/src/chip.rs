@@ -80,7 +80,7 @@ pub use build_id::build_id_in_note;
 pub use build_id::linked_build_id;
 pub use heapledger_format::Kind;
 pub use heapledger_recorder::chip::{
-    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, Room, Running, Shape, Word,
+    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, RegionBytes, Room, Running, Shape, Word,
 };
 pub use heapledger_recorder::policy::Reallocated;
 pub use sending::Sending;

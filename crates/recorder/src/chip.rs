@@ -59,7 +59,7 @@ mod word;
 #[cfg(test)]
 mod tests;
 
-pub use config::{ChipError, Clock, Config, HeapDescription};
+pub use config::{ChipError, Clock, Config, HeapDescription, RegionBytes};
 pub use header::{BusyMark, busy_mark, first_word, header_unit_count, header_units, missed_frees_word, missed_word};
 pub use live::LiveBlock;
 pub use memory::{Cells, Memory, Table};

@@ -236,12 +236,11 @@ fn follow_into<B: Board>(
         (last, pointer) = (pointer, outer);
         #[cfg(target_arch = "arm")]
         if code >= EXC_RETURN {
-            let Some((saved, its_end)) = interrupted::<B>(last, code, end) else { return };
-            (last, end) = (saved, its_end);
+            let found = interrupted::<B>(last, code, end);
+            (last, end) = (found as u32 as usize, (found >> 32) as usize);
+            let Some(place) = (if last == 0 { None } else { vacant.next() }) else { return };
             // The byte before it is the instruction's.
-            let interrupted = (read(saved.wrapping_add(SAVED_PC)) as Address).wrapping_add(1);
-            let Some(place) = vacant.next() else { return };
-            place.write(interrupted);
+            place.write((read(last.wrapping_add(SAVED_PC)) as Address).wrapping_add(1));
             continue;
         }
         let _ = &mut end;
@@ -251,19 +250,19 @@ fn follow_into<B: Board>(
     }
 }
 
-/// Where the processor has saved the registers of the function that a handler has interrupted, if they lie on a stack, and where the
-/// last frame of that may lie. `handler`: the handler's frame, behind which they are if both have the same stack.
+/// Where the processor has saved the registers of the function that a handler has interrupted, if they lie on a stack, else 0; in the upper half where the
+/// last frame of that may lie. `handler`: the handler's frame, behind which they are if both have the same stack. (One number: it comes back in registers.)
 #[cfg(target_arch = "arm")]
 #[cold]
 #[inline(never)]
-fn interrupted<B: Board>(handler: usize, exc_return: usize, end: usize) -> Option<(usize, usize)> {
+fn interrupted<B: Board>(handler: usize, exc_return: usize, end: usize) -> u64 {
     let (saved, end) = if exc_return & ON_PROCESS_STACK == 0 {
         (handler.wrapping_add(AROUND.1), end)
     } else {
         let saved = super::cortex_m::process_stack();
         (saved, B::stack_end(saved).saturating_sub(AROUND.1))
     };
-    (saved & 3 == 0 && saved <= end.wrapping_sub(SAVED_PC)).then_some((saved, end))
+    if saved & 3 == 0 && saved <= end.wrapping_sub(SAVED_PC) { saved as u64 | (end as u64) << 32 } else { 0 }
 }
 
 /// Words that are looked at for return addresses.

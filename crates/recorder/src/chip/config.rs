@@ -1,8 +1,9 @@
 //! What a chip's ledger records, and how much there is room for.
 
-use super::plan::Plan;
+use super::plan::{Plan, SectionPlan};
 use super::room::Room;
 use super::word::Word;
+use heapledger_format::SectionKind;
 use heapledger_format::record::Options;
 
 /// A heap of the firmware.
@@ -64,6 +65,23 @@ pub struct Config<'a> {
     pub machine: u16,
     /// Identity of the build, or of this run of it.
     pub id: [u8; 16],
+}
+
+/// What a ledger takes of memory, in bytes, by its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionBytes {
+    /// The header, and what the recorder notes behind it.
+    pub header: usize,
+    /// Records of live blocks.
+    pub records: usize,
+    /// The index: from a block's address to its record.
+    pub index: usize,
+    /// The history ring.
+    pub history: usize,
+    /// Call stacks.
+    pub sites: usize,
+    /// Tasks, heaps, names, further counters.
+    pub others: usize,
 }
 
 /// Why there is no ledger.
@@ -163,6 +181,23 @@ impl<'a> Config<'a> {
     /// Words that a ledger with words of this type needs: the length of its region.
     pub const fn words<W: Word>(&self) -> usize {
         Plan::new(self, W::SIZE).words
+    }
+
+    /// The bytes that it needs, by its parts, with words of this type.
+    pub const fn region_bytes<W: Word>(&self) -> RegionBytes {
+        const fn bytes(section: SectionPlan, word: usize) -> usize {
+            (section.count as usize).saturating_mul(section.element_bytes).next_multiple_of(word)
+        }
+        let (plan, word) = (Plan::new(self, W::SIZE), W::SIZE.bytes());
+        let header = plan.first.saturating_mul(word);
+        let records = bytes(plan.section(SectionKind::Records), word);
+        let index = bytes(plan.index, word);
+        let history = bytes(plan.section(SectionKind::History), word);
+        let sites =
+            bytes(plan.section(SectionKind::Sites), word).saturating_add(bytes(plan.section(SectionKind::Pcs), word));
+        let known = header.saturating_add(records).saturating_add(index).saturating_add(history).saturating_add(sites);
+        let others = plan.words.saturating_mul(word).saturating_sub(known);
+        RegionBytes { header, records, index, history, sites, others }
     }
 
     /// How much it has room for, and where, with words of this type.

@@ -45,7 +45,7 @@ pub struct Room {
     pub process_at: u32,
     /// The first word of the counters that the header has not.
     pub counters_at: u32,
-    /// Cells of the index: a quarter more than records, and one.
+    /// Cells of the index: one for each record, and one for four, and one more, with which chains begin.
     pub cells: u32,
     /// Their first word.
     pub index_at: u32,

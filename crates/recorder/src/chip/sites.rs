@@ -18,7 +18,7 @@ use heapledger_format::{Site, TallyCounter};
 /// short enough that it costs little.
 const PROBES_MAX: u32 = 48;
 /// The same once the table is full. What was entered early lies in its first places; of what was entered last, some is not found any more.
-const PROBES_FULL: u32 = 8;
+const PROBES_FULL: u32 = 6;
 
 /// The largest prime number that is not above another one: in a table of so many places a search comes to each of them, whatever the
 /// distance of its steps.

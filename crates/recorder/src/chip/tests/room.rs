@@ -56,6 +56,21 @@ fn what_a_ledger_takes_is_what_was_promised() {
     assert!(Apart::CONFIG.header_bytes::<u32>() <= 256);
 }
 
+/// What is left of a region without its other parts are tasks (44 bytes), heaps (24), names, and four words of counters.
+#[test]
+fn a_region_is_the_sum_of_its_parts() {
+    type All = Everything;
+    let parts = All::CONFIG.region_bytes::<u32>();
+    let RegionBytes { header, records, index, history, sites, others } = parts;
+    assert_eq!(header + records + index + history + sites + others, bytes::<All>());
+    let room = All::CONFIG.room::<u32>();
+    assert_eq!((header + records) as u32, room.history_at * 4);
+    assert_eq!((history, sites as u32), ((room.sites_at - room.history_at) as usize * 4, room.sites * 8));
+    assert_eq!(index as u32, (room.words - room.index_at) * 4);
+    let names = (room.names_bytes.next_multiple_of(4) + room.process_bytes.next_multiple_of(4)) as usize;
+    assert_eq!(others, room.tasks as usize * 44 + room.heaps as usize * 24 + names + 16);
+}
+
 #[test]
 fn the_101st_block_is_counted() {
     let mut ledger = new::<Small<100, 256>>();
