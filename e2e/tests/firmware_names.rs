@@ -114,6 +114,13 @@ fn another_build_and_another_machine_are_refused() -> Result {
     let both = tell(&["dump", "--exe", other, "--exe", text(&arm.firmware), ram])?.good()?;
     check!(both.out().contains("firmware::hoards"), "with another file beside it: {both}");
 
+    // The library for C finds it in the linker's note, too.
+    if let Some(in_c) = Image::of(ARM, "survivor_c", &scratch)? {
+        let ran = tell(&["dump", text(&in_c.firmware), text(&in_c.ram)])?.good()?;
+        check!(ran.out().contains("allocates") && !ran.out().contains("could not be checked"), "{ran}");
+        refused(&["dump", text(&arm.firmware), text(&in_c.ram)], "is not the firmware that ran: its build id is ")?;
+    }
+
     // The firmware says it itself.
     let own = tell(&["dump", text(&risc_v.firmware), text(&risc_v.ram)])?.good()?;
     check!(own.out().contains("commands::perform") && !own.out().contains("could not be checked"), "{own}");

@@ -156,6 +156,8 @@ in_c_for_cortex_m3() {
             $defined -c "$root/e2e/firmware/measure.c" -o "$out/measure_c.o"
         c_link measure_c_$layout --specs=nano.specs "$out/measure_c.o" $wrap
     done
+    LD_LIBRARY_PATH= $arm $c_options -c "$root/e2e/firmware/survivor.c" -o "$out/survivor_c.o"
+    c_link survivor_c --specs=nano.specs "$out/survivor_c.o" $wrapped_two,--build-id=sha1
     # gcc's cannot.
     LD_LIBRARY_PATH= $arm $c_options -DSCANNED -c "$root/e2e/firmware/commands.c" -o "$out/commands_c_scan.o"
     c_link commands_c_scan "$out/commands_c_scan.o" $wrapped_newlib
@@ -216,6 +218,7 @@ in_c_for_riscv() {
             -Wl,--no-warn-rwx-segments "$out/start.o" "$out/$program.o" $wrap -Wl,--start-group -lc "$out/libheapledger_firmware.a" -Wl,--end-group -o "$out/$program"
     }
     c_link commands commands_c "$wrapped"
+    c_link survivor survivor_c "$wrapped_two,--build-id=sha1"
     c_link measure measure_c_none ""
     for layout in MINIMAL TASKS EVERYTHING; do
         c_link measure measure_c_$layout "$wrapped_two" -DLAYOUT=HEAPLEDGER_$layout

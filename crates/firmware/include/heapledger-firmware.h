@@ -31,6 +31,9 @@
  *   HEAPLEDGER_NESTED            calls that may be under way at a time, in all tasks (4); 0: no function that is led to the library calls
  *                                another one of these, which takes less of everything
  *   HEAPLEDGER_SECTION           the linker's section for the ledger, which is set to zero at the start: ".sdram"
+ *   HEAPLEDGER_SURVIVES          the section survives a reset, and is not set to zero: heapledger_survivor()
+ *   HEAPLEDGER_SCARCE            void F(void): called when for the first time
+ *   HEAPLEDGER_WARN_RECORDS      so many records are in use (four of five)
  *
  * With HEAPLEDGER_TASKS and HEAPLEDGER_EVERYTHING also:
  *
@@ -40,6 +43,7 @@
  *   HEAPLEDGER_CLOCK_BITS        how many bits it has (32)
  *   HEAPLEDGER_TICK_NS           nanoseconds of its tick (0: not known)
  *   HEAPLEDGER_PROCESS           what is known of the firmware: "program=thermostat" ("version=1.2\0board=a" are two)
+ *   HEAPLEDGER_BUILD_ID          where the linker's note of the build id lies, of up to 20 bytes: FIRST, END
  *
  * With HEAPLEDGER_EVERYTHING also:
  *
@@ -115,8 +119,14 @@ uint32_t heapledger_live_bytes(void);
    update. */
 size_t heapledger_copy(uint32_t *to, size_t words);
 
-/* Readers are told that recording is over. */
+/* Readers are told that recording is over: by a handler of faults, say. */
 void heapledger_stop(void);
+
+/* With HEAPLEDGER_SURVIVES: called first, before anything allocates. If there is a whole ledger of the time before the last reset, it is
+   shown, with interrupts off, to be carried off: its words, how many, and `context`. Answers whether there was one. (An update may have been under way when the reset came:
+   readers see that.) Then a new one begins. */
+typedef void (*heapledger_look)(const uint32_t *ledger, size_t words, void *context);
+int heapledger_survivor(heapledger_look look, void *context);
 
 /* ---- Allocators that the linker does not lead to the library ---- */
 
@@ -196,7 +206,7 @@ struct heapledger_room {
     uint32_t counters_at;
     uint32_t cells, index_at;
     uint32_t words;
-    uint32_t clock_mask, tick_ns, depth;
+    uint32_t clock_mask, tick_ns, depth, warn_records;
 };
 
 /* A call that is under way. */
@@ -211,11 +221,13 @@ uint32_t heapledger_interrupts_off(void);
 void heapledger_interrupts_back(uint32_t before);
 uintptr_t heapledger_interrupt(void);
 uintptr_t heapledger_find_mark(uintptr_t *word, uint32_t within);
+void heapledger_say_build_id(unsigned char *to, size_t vacant);
 
 struct heapledger_board {
     struct heapledger_room room;
     const struct heapledger_heap *heaps;
     const char *process;
+    size_t process_bytes;
     const struct heapledger_functions *functions;
     struct heapledger_mark *marks;
     size_t mark_count;
@@ -229,13 +241,19 @@ struct heapledger_board {
     uintptr_t (*stack_end)(uintptr_t within);
     void (*stack)(uintptr_t frame, struct heapledger_frames *frames);
     const void *code[2];
+    void (*build_id)(unsigned char *to, size_t vacant);
+    const void *build_note[2];
+    void (*scarce)(void);
 };
 
 extern const struct heapledger_board heapledger_board;
 extern const struct heapledger_functions heapledger_minimal_1, heapledger_tasks_1, heapledger_everything_1;
+extern const struct heapledger_functions heapledger_minimal_surviving_1, heapledger_tasks_surviving_1, heapledger_everything_surviving_1;
 /* Apart, and in a section of its own: firmware that resizes nothing has nothing of it. */
 extern const struct heapledger_functions *const heapledger_resizing_of_layout;
 extern const struct heapledger_functions heapledger_minimal_resizing_1, heapledger_tasks_resizing_1, heapledger_everything_resizing_1;
+extern const struct heapledger_functions heapledger_minimal_surviving_resizing_1, heapledger_tasks_surviving_resizing_1,
+    heapledger_everything_surviving_resizing_1;
 
 #ifdef __cplusplus
 }
@@ -308,10 +326,31 @@ static uintptr_t heapledger_no_task_(void) { return 0; }
 #ifndef HEAPLEDGER_CODE
 #define HEAPLEDGER_CODE 0, 0
 #endif
+#ifndef HEAPLEDGER_SCARCE
+#define HEAPLEDGER_SCARCE 0
+#undef HEAPLEDGER_WARN_RECORDS
+#define HEAPLEDGER_WARN_RECORDS 0
+#elif !defined(HEAPLEDGER_WARN_RECORDS)
+#define HEAPLEDGER_WARN_RECORDS ((HEAPLEDGER_RECORDS) - (HEAPLEDGER_RECORDS) / 5)
+#endif
+/* "build_id=", two digits for each of 20 bytes, a zero. */
+#ifdef HEAPLEDGER_BUILD_ID
+#define HEAPLEDGER_SAY_BUILD_ID_ heapledger_say_build_id
+#define HEAPLEDGER_BUILD_ID_BYTES_ 50
+#else
+#define HEAPLEDGER_BUILD_ID 0, 0
+#define HEAPLEDGER_SAY_BUILD_ID_ 0
+#define HEAPLEDGER_BUILD_ID_BYTES_ 0
+#endif
+#ifdef HEAPLEDGER_SURVIVES
+#define HEAPLEDGER_NAMES_(layout, what) heapledger_##layout##_surviving_##what
+#else
+#define HEAPLEDGER_NAMES_(layout, what) heapledger_##layout##_##what
+#endif
 
 /* How the layouts lie in memory: words of the header and of what the recorder notes behind it, of a record, of a freed block. */
 #if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_MINIMAL
-#define HEAPLEDGER_NAME_(what) heapledger_minimal_##what
+#define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(minimal, what)
 #define HEAPLEDGER_FIRST_ 66
 #define HEAPLEDGER_RECORD_ 3
 #define HEAPLEDGER_FREED_ 0
@@ -321,12 +360,16 @@ static uintptr_t heapledger_no_task_(void) { return 0; }
 #undef HEAPLEDGER_TASK_ROWS
 #define HEAPLEDGER_TASK_ROWS 0
 #define HEAPLEDGER_PROCESS_BYTES_ 0
+#define HEAPLEDGER_TEXT_BYTES_ 0
+#if HEAPLEDGER_BUILD_ID_BYTES_ != 0
+#error "HEAPLEDGER_MINIMAL has no room for HEAPLEDGER_BUILD_ID"
+#endif
 #elif HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS || HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_EVERYTHING
 #if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS
-#define HEAPLEDGER_NAME_(what) heapledger_tasks_##what
+#define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(tasks, what)
 #define HEAPLEDGER_FIRST_ 100
 #else
-#define HEAPLEDGER_NAME_(what) heapledger_everything_##what
+#define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(everything, what)
 #define HEAPLEDGER_FIRST_ 112
 #endif
 #define HEAPLEDGER_RECORD_ 5
@@ -335,7 +378,8 @@ static uintptr_t heapledger_no_task_(void) { return 0; }
 #ifndef HEAPLEDGER_PROCESS
 #define HEAPLEDGER_PROCESS "program=firmware"
 #endif
-#define HEAPLEDGER_PROCESS_BYTES_ sizeof(HEAPLEDGER_PROCESS)
+#define HEAPLEDGER_TEXT_BYTES_ sizeof(HEAPLEDGER_PROCESS)
+#define HEAPLEDGER_PROCESS_BYTES_ (HEAPLEDGER_TEXT_BYTES_ + HEAPLEDGER_BUILD_ID_BYTES_)
 #else
 #error "HEAPLEDGER_IMPLEMENTATION is HEAPLEDGER_MINIMAL, HEAPLEDGER_TASKS or HEAPLEDGER_EVERYTHING"
 #endif
@@ -419,13 +463,14 @@ const struct heapledger_board heapledger_board = {
      heapledger_counters_at_,
      heapledger_cells_, heapledger_index_at_,
      heapledger_words_,
-     0xFFFFFFFFu >> (32 - (HEAPLEDGER_CLOCK_BITS)), HEAPLEDGER_TICK_NS, HEAPLEDGER_DEPTH},
+     0xFFFFFFFFu >> (32 - (HEAPLEDGER_CLOCK_BITS)), HEAPLEDGER_TICK_NS, HEAPLEDGER_DEPTH, HEAPLEDGER_WARN_RECORDS},
     HEAPLEDGER_HEAPS_,
 #if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_MINIMAL
     0,
 #else
     HEAPLEDGER_PROCESS,
 #endif
+    HEAPLEDGER_TEXT_BYTES_,
     &HEAPLEDGER_NAME_(1),
     HEAPLEDGER_MARKS_,
     HEAPLEDGER_NESTED,
@@ -438,7 +483,10 @@ const struct heapledger_board heapledger_board = {
     HEAPLEDGER_IN_INTERRUPT,
     HEAPLEDGER_STACK_END,
     HEAPLEDGER_STACK,
-    {HEAPLEDGER_CODE}};
+    {HEAPLEDGER_CODE},
+    HEAPLEDGER_SAY_BUILD_ID_,
+    {HEAPLEDGER_BUILD_ID},
+    HEAPLEDGER_SCARCE};
 
 __attribute__((section(".rodata.heapledger_resizing")))
 const struct heapledger_functions *const heapledger_resizing_of_layout = &HEAPLEDGER_NAME_(resizing_1);
@@ -459,6 +507,10 @@ void heapledger_note_time(void) { HEAPLEDGER_NAME_(note_time)(); }
 uint32_t heapledger_live_bytes(void) { return HEAPLEDGER_NAME_(live_bytes)(); }
 size_t heapledger_copy(uint32_t *to, size_t words) { return HEAPLEDGER_NAME_(copy)(to, words); }
 void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
+#ifdef HEAPLEDGER_SURVIVES
+extern int HEAPLEDGER_NAME_(survivor)(heapledger_look look, void *context);
+int heapledger_survivor(heapledger_look look, void *context) { return HEAPLEDGER_NAME_(survivor)(look, context); }
+#endif
 
 #ifdef __cplusplus
 }

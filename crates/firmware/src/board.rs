@@ -27,6 +27,7 @@ pub(crate) struct Told {
     pub(crate) room: Room,
     heaps: *const ToldHeap,
     process: *const u8,
+    process_bytes: usize,
     /// The functions of the layout.
     pub(crate) functions: &'static Functions,
     /// Marks of calls under way, and how many there is room for.
@@ -45,6 +46,13 @@ pub(crate) struct Told {
     stack: Option<extern "C" fn(usize, &mut FrameList)>,
     code_start: *const u8,
     code_end: *const u8,
+    /// Says of which build the firmware is: where to, how many bytes there are.
+    build_id: Option<extern "C" fn(*mut u8, usize)>,
+    /// The linker's note with the build id.
+    build_note: *const u8,
+    build_note_end: *const u8,
+    /// Records are scarce.
+    scarce: Option<extern "C" fn()>,
 }
 
 // SAFETY: it is constant.
@@ -96,6 +104,13 @@ impl Told {
     #[inline(always)]
     pub(crate) fn interrupt(&self) -> usize {
         (self.in_interrupt)()
+    }
+
+    /// The linker's note with the build id.
+    pub(crate) fn build_note(&self) -> &'static [u8] {
+        let bytes = self.build_note_end.addr().saturating_sub(self.build_note.addr());
+        // SAFETY: the linker script says that the note lies from the one to the other, and nothing changes it.
+        unsafe { core::slice::from_raw_parts(self.build_note, bytes) }
     }
 
     /// The handle of the task that runs, or 0.
@@ -165,13 +180,14 @@ extern "C" fn heapledger_guessed(frames: &mut FrameList) {
 }
 
 macro_rules! layout {
-    ($(#[$doc:meta])* $name:ident, $config:expr) => {
+    ($(#[$doc:meta])* $name:ident, $config:expr, $survives:literal) => {
         $(#[$doc])*
         pub(crate) struct $name;
 
         // SAFETY: the firmware says how to be alone.
         unsafe impl Board for $name {
             const CONFIG: Config<'static> = $config;
+            const SURVIVES: bool = $survives;
             as_told!();
 
             #[inline(always)]
@@ -190,6 +206,12 @@ macro_rules! layout {
             #[inline(always)]
             fn is_in_interrupt() -> bool {
                 told().interrupt() != 0
+            }
+            #[inline(always)]
+            fn records_scarce() {
+                if let Some(scarce) = told().scarce {
+                    scarce();
+                }
             }
             #[inline(always)]
             fn stack(from: Frame, frames: &mut FrameList) {
@@ -235,7 +257,16 @@ macro_rules! layout {
             }
             fn process() -> &'static [u8] {
                 // SAFETY: a text of the header's, with its length.
-                unsafe { core::slice::from_raw_parts(told().process, room().process_bytes as usize) }
+                unsafe { core::slice::from_raw_parts(told().process, told().process_bytes) }
+            }
+            #[inline(always)]
+            fn laid_out() {
+                let (told, room) = (told(), room());
+                if let (false, Some(build_id)) = (Self::CONFIG.process.is_empty(), told.build_id) {
+                    let first = Self::region().wrapping_add(room.process_at as usize).cast::<u8>();
+                    let vacant = (room.process_bytes as usize).saturating_sub(told.process_bytes);
+                    build_id(first.wrapping_add(told.process_bytes), vacant);
+                }
             }
         }
     };
@@ -251,15 +282,36 @@ fn heap(nth: u32) -> &'static ToldHeap {
 layout!(
     /// `HEAPLEDGER_MINIMAL`
     Minimal,
-    sizes::MINIMAL
+    sizes::MINIMAL,
+    false
 );
 layout!(
     /// `HEAPLEDGER_TASKS`
     Tasks,
-    sizes::TASKS
+    sizes::TASKS,
+    false
 );
 layout!(
     /// `HEAPLEDGER_EVERYTHING`
     Everything,
-    sizes::EVERYTHING
+    sizes::EVERYTHING,
+    false
+);
+layout!(
+    /// `HEAPLEDGER_MINIMAL`, with `HEAPLEDGER_SURVIVES`
+    MinimalSurviving,
+    sizes::MINIMAL,
+    true
+);
+layout!(
+    /// `HEAPLEDGER_TASKS`, with `HEAPLEDGER_SURVIVES`
+    TasksSurviving,
+    sizes::TASKS,
+    true
+);
+layout!(
+    /// `HEAPLEDGER_EVERYTHING`, with `HEAPLEDGER_SURVIVES`
+    EverythingSurviving,
+    sizes::EVERYTHING,
+    true
 );

@@ -5,7 +5,7 @@
 
 use core::mem::MaybeUninit;
 
-use heapledger::chip::{Address, InRealloc, Kind};
+use heapledger::chip::{Address, InRealloc, Kind, build_id_in_note};
 
 use crate::board::{resizing, told};
 use crate::layouts::{Given, Resized};
@@ -97,4 +97,24 @@ extern "C" fn resized(pushed: &Pushed, _: &u32) -> i32 {
 extern "C" fn heapledger_refused() -> i32 {
     told().functions.refused();
     0
+}
+
+/// Says of which build the firmware is, as the linker's note has it: `build_id=` and hexadecimal digits, where there are zeros. What there is no
+/// room for is left out, and so is all if there is no such note.
+///
+/// # Safety
+/// There is room for so many bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapledger_say_build_id(to: *mut u8, vacant: usize) {
+    const KEY: &[u8] = b"build_id=";
+    let id = build_id_in_note(told().build_note());
+    // SAFETY: the caller's promise.
+    let room = unsafe { core::slice::from_raw_parts_mut(to, vacant) };
+    let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let letters = digits.map(|digit| if digit < 10 { digit.wrapping_add(b'0') } else { digit.wrapping_add(b'a' - 10) });
+    if !id.is_empty() {
+        // Behind it there is a zero.
+        let places = room.iter_mut().take(vacant.saturating_sub(1));
+        places.zip(KEY.iter().copied().chain(letters)).for_each(|(place, letter)| *place = letter);
+    }
 }

@@ -3,12 +3,12 @@
 //! # Safety
 //! A room with `unsafe`: C calls these, and says where something is to be stored.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_void};
 
 use heapledger::chip::Reallocated::{Failed, Freed, Gave};
 use heapledger::chip::{Address, Books, Frame, InRealloc, Kind, NewBlock, Placed};
 
-use crate::board::{Everything, Minimal, Tasks, told};
+use crate::board::{Everything, EverythingSurviving, Minimal, MinimalSurviving, Tasks, TasksSurviving, told};
 
 /// What is called for each allocation. C hands its address on, and looks at nothing in it.
 pub(crate) struct Functions {
@@ -98,6 +98,23 @@ fn text<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
 }
 
+/// What shows a ledger of the time before a reset. Its words, how many, and what the firmware has given.
+type Look = extern "C" fn(*const Address, usize, *mut c_void);
+
+macro_rules! survivor {
+    ($board:ident, $survivor:ident) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $survivor(look: Option<Look>, context: *mut c_void) -> i32 {
+            let seen = Books::<$board>::of().survivor(|words| {
+                if let Some(look) = look {
+                    look(words.as_ptr(), words.len(), context);
+                }
+            });
+            seen.is_some().into()
+        }
+    };
+}
+
 macro_rules! layout {
     ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
         /// The table. Its name has the version of the header.
@@ -155,6 +172,17 @@ layout!(
     heapledger_minimal_copy
 );
 layout!(
+    MinimalSurviving,
+    heapledger_minimal_surviving_1,
+    heapledger_minimal_surviving_resizing_1,
+    heapledger_minimal_surviving_task_begins,
+    heapledger_minimal_surviving_task_ends,
+    heapledger_minimal_surviving_note_time,
+    heapledger_minimal_surviving_stop,
+    heapledger_minimal_surviving_live_bytes,
+    heapledger_minimal_surviving_copy
+);
+layout!(
     Tasks,
     heapledger_tasks_1,
     heapledger_tasks_resizing_1,
@@ -164,6 +192,17 @@ layout!(
     heapledger_tasks_stop,
     heapledger_tasks_live_bytes,
     heapledger_tasks_copy
+);
+layout!(
+    TasksSurviving,
+    heapledger_tasks_surviving_1,
+    heapledger_tasks_surviving_resizing_1,
+    heapledger_tasks_surviving_task_begins,
+    heapledger_tasks_surviving_task_ends,
+    heapledger_tasks_surviving_note_time,
+    heapledger_tasks_surviving_stop,
+    heapledger_tasks_surviving_live_bytes,
+    heapledger_tasks_surviving_copy
 );
 layout!(
     Everything,
@@ -176,3 +215,17 @@ layout!(
     heapledger_everything_live_bytes,
     heapledger_everything_copy
 );
+layout!(
+    EverythingSurviving,
+    heapledger_everything_surviving_1,
+    heapledger_everything_surviving_resizing_1,
+    heapledger_everything_surviving_task_begins,
+    heapledger_everything_surviving_task_ends,
+    heapledger_everything_surviving_note_time,
+    heapledger_everything_surviving_stop,
+    heapledger_everything_surviving_live_bytes,
+    heapledger_everything_surviving_copy
+);
+survivor!(MinimalSurviving, heapledger_minimal_surviving_survivor);
+survivor!(TasksSurviving, heapledger_tasks_surviving_survivor);
+survivor!(EverythingSurviving, heapledger_everything_surviving_survivor);

@@ -124,6 +124,7 @@ fn fields(room: &Room) -> Vec<u32> {
         clock_mask,
         tick_ns,
         depth,
+        warn_records,
     } = *room;
     vec![
         records,
@@ -147,6 +148,7 @@ fn fields(room: &Room) -> Vec<u32> {
         clock_mask,
         tick_ns,
         depth,
+        warn_records,
     ]
 }
 

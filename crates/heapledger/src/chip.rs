@@ -261,7 +261,7 @@ pub fn with_critical_section<T>(work: impl FnOnce() -> T) -> T {
 /// `region` has so many words as [`Placed::words`] says, which are nobody else's. They are enough for the header and the notes behind it
 /// (`first_word` of the recorder), and what [`Placed::ROOM`] tells lies within them, each part apart from the others.
 pub unsafe trait Placed: Board {
-    /// How much there is room for, where a program tells that with which this is linked; see [`Shape::ROOM`]. None survives a reset.
+    /// How much there is room for, where a program tells that with which this is linked; see [`Shape::ROOM`].
     const ROOM: Option<fn() -> &'static Room> = None;
     /// Room for the frames of a stack.
     type Frames: FrameRoom;
@@ -292,6 +292,9 @@ pub unsafe trait Placed: Board {
     fn heap_name(nth: u32) -> &'static [u8] {
         Self::CONFIG.heaps.get(nth as usize).map_or(&[], |heap| heap.name.as_bytes())
     }
+    /// See [`Shape::laid_out`].
+    #[inline(always)]
+    fn laid_out() {}
     /// See [`Shape::process`].
     #[inline(always)]
     fn process() -> &'static [u8] {
@@ -348,10 +351,7 @@ impl<B: Placed> Shape for On<B> {
     type Word = Address;
     const CONFIG: Config<'static> = B::CONFIG;
     const HEADER: &'static [u32] = B::HEADER;
-    const ROOM: Option<fn() -> &'static Room> = {
-        assert!(B::ROOM.is_none() || !B::SURVIVES, "such a ledger is not looked for after a reset");
-        B::ROOM
-    };
+    const ROOM: Option<fn() -> &'static Room> = B::ROOM;
 
     #[inline(always)]
     fn heap_range(nth: u32) -> (u64, u64) {
@@ -372,6 +372,10 @@ impl<B: Placed> Shape for On<B> {
     #[inline(always)]
     fn build_id() -> &'static [u8] {
         B::build_id()
+    }
+    #[inline(always)]
+    fn laid_out() {
+        B::laid_out();
     }
     #[inline(always)]
     fn update_done() {

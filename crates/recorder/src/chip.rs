@@ -148,6 +148,8 @@ impl<W: Copy> InRealloc<W> {
 /// nothing else.
 pub struct ChipLedger<S: Shape, R: Memory<S::Word>> {
     region: R,
+    /// So many records are in use, for the first time, that it is to be said.
+    is_scarce: bool,
     shape: PhantomData<S>,
 }
 
@@ -183,7 +185,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             let bytes = |words: usize| words.saturating_mul(S::WORD_BYTES);
             return Err(ChipError::TooSmall { needed: bytes(needed), given: bytes(given) });
         }
-        Ok(ChipLedger { region, shape: PhantomData })
+        Ok(ChipLedger { region, is_scarce: false, shape: PhantomData })
     }
 
     /// The region: its bytes, as they lie in memory, are the ledger.
@@ -323,7 +325,6 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// The same for an update that may fill the history. A debugger that is told of that finds the update complete.
     #[inline(always)]
     fn update_history<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.word(S::RECORDS_USED);
         let (result, is_full) = self.update(|ledger| {
             let result = change(ledger);
             (result, ledger.turn_history())
@@ -331,8 +332,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if is_full {
             S::history_full();
         }
-        let warned_at = S::Word::cut(u64::from(S::CONFIG.warn_records));
-        if S::CONFIG.warn_records != 0 && before < warned_at && self.word(S::RECORDS_USED) >= warned_at {
+        if core::mem::take(&mut self.is_scarce) {
             S::records_scarce();
         }
         result

@@ -4,7 +4,7 @@
 //! a copy of it. It is kept in *units*, numbers of 4 bytes, for words of either size.
 
 use super::ChipLedger;
-use super::memory::{Memory, Table, half_ordered, shift};
+use super::memory::{Memory, Table, half_ordered, ones, shift};
 use super::plan::{BUILD_ID, FURTHER, SectionPlan};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
@@ -228,6 +228,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if S::ROOM.is_some() {
             self.describe_room();
         }
+        S::laid_out();
         compiler_fence(Ordering::SeqCst);
         self.set_word(ready, Self::header_word(ready));
     }
@@ -361,9 +362,47 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             } else if at == Self::STATE_AT {
                 one_of(word, &[Self::RECORDING_WORD, Self::FULL_WORD, Self::STOPPED_WORD])
             } else {
-                word == Self::header_word(nth)
+                word == Self::told_word(at, Self::header_word(nth))
             }
         })
+    }
+
+    /// A word of the header as the program's telling makes it, see [`ChipLedger::describe_room`].
+    fn told_word(at: usize, known: S::Word) -> S::Word {
+        let (room, word) = (S::room(), S::Word::SIZE);
+        let place = at.wrapping_mul(S::WORD_BYTES);
+        let told = |value: u32| S::Word::cut(u64::from(value));
+        // Words have 32 bits where a program tells.
+        if S::ROOM.is_none() {
+            return known;
+        }
+        if S::HAS_TIME && place == at::TICK_NS {
+            return told(room.tick_ns);
+        }
+        if place == at::DEPTH_LIMIT {
+            let shift = shift::<S>(at::DEPTH_LIMIT, 2);
+            return known.and(ones::<S>(16).up(shift).not()).or(told(room.depth).up(shift));
+        }
+        let parts = [
+            (const { row_of::<S>(SectionKind::Records) }, room.records, S::RECORDS_AT as u32),
+            (const { row_of::<S>(SectionKind::History) }, room.history, room.history_at),
+            (const { row_of::<S>(SectionKind::Sites) }, room.sites, room.sites_at),
+            (const { row_of::<S>(SectionKind::Threads) }, room.tasks, room.tasks_at),
+            (const { row_of::<S>(SectionKind::Heaps) }, room.heaps, room.heaps_at),
+            (const { row_of::<S>(SectionKind::Strings) }, room.names_bytes, room.strings_at),
+            (const { row_of::<S>(SectionKind::Process) }, room.process_bytes, room.process_at),
+            (const { row_of::<S>(SectionKind::Counters) }, FURTHER.len() as u32, room.counters_at),
+        ];
+        let part =
+            parts.iter().find(|((row, _), ..)| *row != 0 && place > *row && place < row.wrapping_add(row::bytes(word)));
+        match part {
+            Some(((row, _), _, first)) if place == row.wrapping_add(row::offset(word)) => {
+                told(first.wrapping_mul(S::WORD_BYTES as u32))
+            }
+            // Those in use are all there, or looked at before.
+            Some((_, count, _)) => told(*count),
+            None => known,
+        }
     }
 
     fn describe_heaps(&mut self) {

@@ -196,6 +196,7 @@ pub(super) struct Plan {
     pub(super) notes: Notes,
     pub(super) clock: Option<Clock>,
     pub(super) depth: u16,
+    pub(super) warn_records: u32,
     /// The first one behind the notes.
     pub(super) first: usize,
     /// Of the whole region.
@@ -291,6 +292,7 @@ impl Plan {
             notes,
             clock: config.clock,
             depth: config.depth,
+            warn_records: config.warn_records,
             first,
             words,
         }

@@ -57,6 +57,8 @@ pub struct Room {
     pub tick_ns: u32,
     /// Most frames of a stack.
     pub depth: u32,
+    /// When so many records are in use for the first time, it is said that they are scarce; 0: never.
+    pub warn_records: u32,
 }
 
 impl Room {
@@ -98,6 +100,7 @@ impl Room {
                 None => 0,
             },
             depth: plan.depth as u32,
+            warn_records: plan.warn_records,
         }
     }
 }

@@ -70,6 +70,10 @@ pub trait Shape: Sized + 'static {
     fn build_id() -> &'static [u8] {
         &[]
     }
+    /// A new ledger is laid out, but for what says that it can be read: what is not known when the program is compiled is stored in it now. The process section
+    /// has room for that, if [`Shape::ROOM`] says so.
+    #[inline(always)]
+    fn laid_out() {}
     /// An update is complete and the busy mark is cleared.
     #[inline(always)]
     fn update_done() {}
