@@ -86,8 +86,7 @@ impl Holders {
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
         let conventional = || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name));
-        let begins = || BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name));
-        !(self.conventional && conventional() || self.beginning && begins() || self.hides(name))
+        !(self.conventional && conventional() || self.beginning && begins_program(name) || self.hides(name))
     }
 
     /// Whether a function of this name matches one of the patterns to look through.
@@ -99,6 +98,11 @@ impl Holders {
     pub fn holder<'s>(&self, stack: &'s NamedStack) -> Option<&'s NamedFrame> {
         stack.frames.iter().find(|frame| self.holds(frame)).or_else(|| stack.frames.first())
     }
+}
+
+/// Whether a function of this name comes before `main`, or before what a thread was made for.
+pub fn begins_program(name: &str) -> bool {
+    BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
 /// Whether a frame is of the allocator of our own crate, which is inlined into its callers. Debug information that tells lines

@@ -56,7 +56,7 @@ pub use errors::{Excused, excuse, is_wrong, sites_of};
 pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};
 pub use groups::{Group, GroupKey, Groups};
-pub use holders::Holders;
+pub use holders::{Holders, begins_program};
 pub use identity::{Identity, RunMarks};
 pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};

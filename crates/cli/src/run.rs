@@ -30,6 +30,7 @@ use crate::text::shell;
 
 mod end;
 pub(crate) mod reports;
+mod sites;
 pub(crate) mod thresholds;
 
 /// How this process is to end.

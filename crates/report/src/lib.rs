@@ -48,7 +48,7 @@ pub use record::conversions::{Abilities, Format, FormatError, conversions};
 pub use record::ecos;
 pub use record::frames::{Context, callers, short_name};
 pub use report::{Form, Report, ReportError, Stacks, Stepwise};
-pub use run::{ProgramEnd, RunFigures, RunLedger, RunSummary};
+pub use run::{ProgramEnd, RunFigures, RunLedger, RunSite, RunSites, RunSummary};
 pub use snapshot::SnapshotReport;
 pub use stats::StatsReport;
 pub use top::{Look, LookColumn, LookReport, LookState, Namer, ending_words, look_columns, row_label};

@@ -7,7 +7,7 @@ use heapledger_analysis::{self as analysis, Note, Sampled};
 use heapledger_format::TallyCounter;
 
 use crate::form::notes::sentence;
-use crate::form::units::{Paint, count, counted, span};
+use crate::form::units::{Paint, count, counted, percent, span};
 
 /// Columns before what a line says.
 const INDENT: usize = 15;
@@ -19,12 +19,37 @@ const NOTES: usize = 2;
 const USUAL: &[TallyCounter] =
     &[TallyCounter::UnknownFrees, TallyCounter::HistoryLost, TallyCounter::StacksGuessed, TallyCounter::ThreadsUnnamed];
 
-/// A call site that holds memory.
-#[derive(Debug, PartialEq, Eq)]
-struct SiteFigures {
-    bytes: u64,
-    blocks: u64,
-    name: String,
+/// Of allocations, a part of temporary blocks that is told: a tenth.
+const MANY_TEMPORARY: u64 = 10;
+
+/// A call site: what it is of, and its functions in a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSite {
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// What it is called.
+    pub name: String,
+    /// More may belong to it: others that were not named hold as much as matters.
+    pub is_least: bool,
+}
+
+/// The call sites to tell of, the greatest first; those on one line of source are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSites {
+    /// Who holds what lives.
+    pub live: Vec<RunSite>,
+    /// Who held what lived at the peak.
+    pub peak: Vec<RunSite>,
+    /// Who made most blocks.
+    pub calls: Vec<RunSite>,
+    /// Who made most of the temporary ones.
+    pub temporary: Vec<RunSite>,
+    /// Blocks that were freed by the very next event of their thread.
+    pub temporary_blocks: u64,
+    /// Whether it is known who held the peak.
+    pub has_peak: bool,
 }
 
 /// The figures of one ledger.
@@ -44,18 +69,17 @@ pub struct RunFigures {
     live_blocks: u64,
     live_bytes: u64,
     live_error: u64,
-    sites: Vec<SiteFigures>,
+    sites: RunSites,
     losses: Vec<String>,
     /// What the program did wrong with its blocks.
     errors: u64,
 }
 
 impl RunFigures {
-    /// Those of a summary, with the names of its biggest call sites; without names there are still the figures.
-    pub fn new(program: String, summary: &analysis::Summary, names: Vec<String>) -> RunFigures {
+    /// Those of a summary, with its call sites; without these there are still the figures.
+    pub fn new(program: String, summary: &analysis::Summary, sites: RunSites) -> RunFigures {
         let usual = summary.seen.clone().without(USUAL);
         let losses = usual.notes.iter().filter(|note| !matches!(note, Note::Module { .. })).map(sentence).collect();
-        let named = summary.sites.top.iter().zip(names);
         RunFigures {
             sampled: summary.sampled,
             program,
@@ -69,7 +93,7 @@ impl RunFigures {
             live_blocks: summary.live_blocks,
             live_bytes: summary.live_bytes,
             live_error: summary.live_bytes_error,
-            sites: named.map(|(site, name)| SiteFigures { bytes: site.bytes, blocks: site.blocks, name }).collect(),
+            sites,
             losses,
             errors: 0,
         }
@@ -143,6 +167,21 @@ impl Display for RunSummary<'_> {
         let freed = figures.count(own.frees);
         let allocated = format!("{allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated));
         writeln!(f, "  allocated    {}", lines(&allocated))?;
+        if own.allocations >= LITTLE
+            && let Some(most) = own.sites.calls.first()
+        {
+            let part = percent(most.blocks as f64 / own.allocations as f64);
+            let least = if most.is_least { "at least " } else { "" };
+            let text = format!("  most calls   {least}{} ({part}) {}", figures.count(most.blocks), most.name);
+            writeln!(f, "{}", self.paint.fitted(&text))?;
+        }
+        if own.sites.temporary_blocks >= (own.allocations / MANY_TEMPORARY).max(LITTLE) {
+            let part = percent(own.sites.temporary_blocks as f64 / own.allocations as f64);
+            let blocks = figures.count(own.sites.temporary_blocks);
+            let most = own.sites.temporary.first().map_or_else(String::new, |site| format!("; most by {}", site.name));
+            let text = format!("  temporary    {blocks} ({part}) freed by their thread's next event{most}");
+            writeln!(f, "{}", self.paint.fitted(&text))?;
+        }
         let blocks = figures.counted(own.peak_blocks, "block", "blocks");
         // What threads have not reported yet is little beside what an estimate may be off.
         let peak = if figures.estimated {
@@ -153,7 +192,13 @@ impl Display for RunSummary<'_> {
         let after = own.peak_ns.map(|ns| format!(", after {}", span(ns))).unwrap_or_default();
         // As in `stats`: what is inexact and no estimate is said in a word.
         let about = if figures.estimated || own.peak_error == 0 { "" } else { "about " };
-        writeln!(f, "  peak         {}", lines(&format!("{peak} in {about}{blocks}{after}")))?;
+        // What lives at the end is told of below, and need not be told twice.
+        let is_end = own.sites.peak == own.sites.live;
+        let held = if own.sites.peak.is_empty() || is_end { "" } else { "; held by:" };
+        writeln!(f, "  peak         {}", lines(&format!("{peak} in {about}{blocks}{after}{held}")))?;
+        if !is_end {
+            self.sites(f, &own.sites.peak)?;
+        }
         if own.live_blocks == 0 {
             writeln!(f, "  live at end  {}", figures.nothing())?;
         } else {
@@ -163,20 +208,10 @@ impl Display for RunSummary<'_> {
             } else {
                 figures.bytes(own.live_bytes)
             };
-            writeln!(f, "  live at end  {}", lines(&format!("{live} in {blocks}; the biggest call sites:")))?;
+            let held = if own.sites.live.is_empty() { "" } else { "; the biggest call sites:" };
+            writeln!(f, "  live at end  {}", lines(&format!("{live} in {blocks}{held}")))?;
         }
-        let held = own.sites.iter();
-        let held = held.map(|site| (figures.bytes(site.bytes), figures.counted(site.blocks, "block", "blocks")));
-        let held: Vec<(String, String)> = held.collect();
-        // Columns as wide as usual figures, wider if there are others.
-        let width = |least: usize, text: fn(&(String, String)) -> &String| {
-            held.iter().map(|held| text(held).chars().count()).fold(least, usize::max)
-        };
-        let (bytes_width, blocks_width) = (width(10, |held| &held.0), width(14, |held| &held.1));
-        for ((bytes, blocks), site) in held.iter().zip(&own.sites) {
-            let line = format!("    {bytes:>bytes_width$} in {blocks:<blocks_width$} {}", site.name);
-            writeln!(f, "{}", self.paint.fitted(&line))?;
-        }
+        self.sites(f, &own.sites.live)?;
         for loss in own.losses.iter().take(NOTES) {
             writeln!(f, "  incomplete   {}", lines(loss))?;
         }
@@ -199,7 +234,42 @@ impl Display for RunSummary<'_> {
             writeln!(f, "  errors       {found} found: heapledger errors {path}")?;
         }
         writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
-        writeln!(f, "  next         heapledger dump {path}")
+        writeln!(f, "  next         heapledger {} {path}", self.next())
+    }
+}
+
+impl RunSummary<'_> {
+    /// The command that shows more of what is worth a look.
+    fn next(&self) -> &'static str {
+        let own = self.figures;
+        // Much lives at the end: that is a leak, or what a program has that was killed.
+        let much_lives = own.live_bytes >= own.peak_bytes / 4;
+        match own.sites.has_peak {
+            _ if own.allocations == 0 => "stats",
+            _ if much_lives && own.live_blocks > 0 => "tree",
+            true => "flame --at peak",
+            false => "tree --by allocated",
+        }
+    }
+
+    /// Call sites, a line each.
+    fn sites(&self, f: &mut Formatter<'_>, sites: &[RunSite]) -> fmt::Result {
+        let figures = self.paint.figures(self.figures.sampled.is_some());
+        let held = sites.iter().map(|site| {
+            let least = if site.is_least { "≥ " } else { "" };
+            (format!("{least}{}", figures.bytes(site.bytes)), figures.counted(site.blocks, "block", "blocks"))
+        });
+        let held: Vec<(String, String)> = held.collect();
+        // Columns as wide as usual figures, wider if there are others.
+        let width = |least: usize, text: fn(&(String, String)) -> &String| {
+            held.iter().map(|held| text(held).chars().count()).fold(least, usize::max)
+        };
+        let (bytes_width, blocks_width) = (width(10, |held| &held.0), width(14, |held| &held.1));
+        for ((bytes, blocks), site) in held.iter().zip(sites) {
+            let line = format!("    {bytes:>bytes_width$} in {blocks:<blocks_width$} {}", site.name);
+            writeln!(f, "{}", self.paint.fitted(&line))?;
+        }
+        Ok(())
     }
 }
 
@@ -233,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_summary_is_calm() {
-        let site = |name: &str| SiteFigures { bytes: 2048, blocks: 3, name: name.into() };
+        let site = |name: &str| RunSite { bytes: 2048, blocks: 3, name: name.into(), is_least: false };
         let figures = RunFigures {
             allocations: 1_234_567,
             frees: 1_234_560,
@@ -243,7 +313,14 @@ mod tests {
             peak_ns: Some(980_000_000),
             live_blocks: 7,
             live_bytes: 4300,
-            sites: vec![site("jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized"), site("main")],
+            sites: RunSites {
+                live: vec![site("jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized"), site("main")],
+                peak: vec![RunSite { bytes: 8 << 20, blocks: 1, is_least: true, ..site("grow (jv.c:7) < main") }],
+                calls: vec![RunSite { blocks: 1_000_000, ..site("jv_string (jv.c:9)") }],
+                temporary: vec![RunSite { blocks: 900_000, ..site("jv_string (jv.c:9)") }],
+                temporary_blocks: 987_654,
+                has_peak: true,
+            },
             losses: vec!["12 stacks were cut at the depth limit.".into()],
             ..RunFigures::default()
         };
@@ -251,14 +328,17 @@ mod tests {
         let wanted = "\
 heapledger: jq ended with status 0 after 1.24 s
   allocated    1,234,567 blocks, 45.0 MiB in all; 1,234,560 freed
-  peak         12.0 MiB in 45,678 blocks, after 980 ms
+  most calls   1,000,000 (81.0%) jv_string (jv.c:9)
+  temporary    987,654 (80.0%) freed by their thread's next event; most by jv_string (jv.c:9)
+  peak         12.0 MiB in 45,678 blocks, after 980 ms; held by:
+    ≥ 8.00 MiB in 1 block        grow (jv.c:7) < main
   live at end  4.20 KiB in 7 blocks; the biggest call sites:
       2.00 KiB in 3 blocks       jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized
       2.00 KiB in 3 blocks       main
   incomplete   12 stacks were cut at the depth limit.
   children     2 child processes were not watched
   ledger       heapledger.jq.42.hl (1.00 MiB)
-  next         heapledger dump heapledger.jq.42.hl
+  next         heapledger flame --at peak heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
         let told = |errors| shown(ProgramEnd::Status(0), &RunFigures::default().with_errors(errors), 0);
@@ -277,7 +357,10 @@ heapledger: jq ended with status 0 after 1.24 s
             peak_error: 4096,
             live_blocks: 7,
             live_bytes: 4300,
-            sites: vec![SiteFigures { bytes: 2048, blocks: 3, name: "main".into() }],
+            sites: RunSites {
+                live: vec![RunSite { bytes: 2048, blocks: 3, name: "main".into(), is_least: false }],
+                ..RunSites::default()
+            },
             ..RunFigures::default()
         };
         let paint = Paint { exact_bytes: true, ..Paint::default() };
@@ -291,7 +374,7 @@ heapledger: jq ended with status 0 after 1.24 s
 
     #[test]
     fn estimates_are_marked_and_columns_aligned() {
-        let site = |bytes, blocks, name: &str| SiteFigures { bytes, blocks, name: name.into() };
+        let site = |bytes, blocks, name: &str| RunSite { bytes, blocks, name: name.into(), is_least: false };
         let figures = RunFigures {
             sampled: Some(Sampled { interval_bytes: 512 << 10, samples: 1_234 }),
             allocations: 1_234_567,
@@ -303,7 +386,10 @@ heapledger: jq ended with status 0 after 1.24 s
             live_blocks: 234_567,
             live_bytes: 650 << 20,
             live_error: 20 << 20,
-            sites: vec![site(512 << 20, 1_134_567, "main"), site(1023, 7, "helper < main")],
+            sites: RunSites {
+                live: vec![site(512 << 20, 1_134_567, "main"), site(1023, 7, "helper < main")],
+                ..RunSites::default()
+            },
             ..RunFigures::default()
         };
         let text = shown(ProgramEnd::Status(0), &figures, 0);
@@ -316,7 +402,7 @@ heapledger: jq ended with status 0 after 1.24 s
       ~512 MiB in ~1,134,567 blocks main
       ~1,023 B in ~7 blocks         helper < main
   ledger       heapledger.jq.42.hl (1.00 MiB)
-  next         heapledger dump heapledger.jq.42.hl
+  next         heapledger tree heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
         let nothing = RunFigures { sampled: figures.sampled, ..RunFigures::default() };

@@ -7,11 +7,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use heapledger_analysis::{Clock, Names, NamingOptions, excuse, is_wrong, sites_of};
-use heapledger_format::{Site, TallyCounter};
+use heapledger_format::TallyCounter;
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
@@ -19,7 +19,7 @@ use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
 use heapledger_launch::{locate, machine, sys};
-use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, callers, clean};
+use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, clean};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 use nix::sys::signal::Signal;
@@ -31,14 +31,6 @@ use crate::commands::standard::suppressions;
 use crate::terminal::{self, Progress};
 use crate::text::shell;
 use crate::{end_as, say, say_lines};
-
-/// How long names may be looked for, beside the time that the program took: nobody waits for three lines longer than for
-/// the program. After that, symbols must do.
-const NAMING_PART: u32 = 10;
-/// The least and the most of it.
-const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
-/// Call sites that are shown.
-const TOP: usize = 3;
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -143,17 +135,16 @@ pub(crate) fn finish(
     }
 }
 
-/// Reads all records once, and names the biggest call sites. The program took `span`.
+/// Reads all records, and names the call sites that are told of. The program took `span`.
 fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
     let mut progress = Progress::of_ours("reading the ledger", false);
     let all = ledger.storage()?.ledger_bytes;
     let clock = Clock::new(ledger, SystemTime::now())?;
-    let show = &mut |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
-    let summary = heapledger_analysis::Summary::of(ledger, clock, TOP, show)?;
+    let mut show = |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
+    let summary = heapledger_analysis::Summary::of(ledger, clock, 0, &mut show)?;
+    let sites = super::sites::told(ledger, span, &mut show).unwrap_or_default();
     drop(progress);
-    let sites: Vec<Site> = summary.sites.top.iter().map(|totals| totals.site).collect();
-    let names = names(ledger, &sites, span).unwrap_or_default();
-    Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, names))
+    Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites))
 }
 
 /// How many errors were found that are not excused.
@@ -166,15 +157,6 @@ fn errors(ledger: &Ledger, arguments: &RunArgs) -> Result<u64> {
         excuse(&mut errors, &suppressions(&arguments.suppress)?, &mut |site| names.stack(site))?;
     }
     Ok(errors.len() as u64)
-}
-
-fn names(ledger: &Ledger, sites: &[Site], span: Duration) -> Result<Vec<String>> {
-    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
-    let [least, most] = NAMING;
-    let naming = (span / NAMING_PART).clamp(least, most);
-    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
-    names.resolve(sites.iter().copied(), options, &mut |_| {})?;
-    sites.iter().map(|site| Ok(callers(&names.stack(*site)?))).collect()
 }
 
 fn program_end(status: ExitStatus) -> ProgramEnd {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Subject;
-use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told};
+use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told, begins_program};
 use heapledger_format::{Entry, ThreadRow, Ticks};
 use heapledger_source::{Heap, Thread};
 
@@ -192,7 +192,10 @@ pub fn callers(stack: &NamedStack) -> String {
         if last.as_ref() == Some(&name) {
             continue;
         }
-        if parts.len() == LINE_FRAMES {
+        // What comes before `main` is the same for all.
+        if parts.len() == LINE_FRAMES
+            || !parts.is_empty() && begins_program(frame.function.as_deref().unwrap_or_default())
+        {
             break;
         }
         let place = frame.file.as_deref().zip(frame.line).filter(|_| parts.is_empty());

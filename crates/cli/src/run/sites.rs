@@ -1,0 +1,96 @@
+//! Which call sites the summary of `run` tells of.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
+use heapledger_analysis::{Names, NamingOptions};
+use heapledger_format::Site;
+use heapledger_report::{RunSite, RunSites, callers};
+use heapledger_source::Ledger;
+use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
+
+/// How long names may be looked for, beside the time that the program took: nobody waits for a few lines longer than for
+/// the program. After that, symbols must do.
+const NAMING_PART: u32 = 10;
+/// The least and the most of it.
+const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
+/// Call sites that get names, by each figure: those on one line of source are one line here. What others hold that might belong to one
+/// of these is said by a mark.
+const NAMED: usize = 100;
+/// Lines that are shown.
+const SHOWN: usize = 3;
+/// Of what a line says, others that have no name may hold so little without a mark: a 50th.
+const LITTLE: u64 = 50;
+
+/// The sites, with names as far as there is time for them. The program took `span`.
+pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -> Result<RunSites> {
+    let sums = SiteSums::of(ledger, Threads::Together, None, show)?;
+    let largest = |measure: Measure| {
+        let mut sites: Vec<&SiteSum> = sums.sites.iter().filter(|sum| sum.amounts.get(measure) > 0).collect();
+        sites.sort_by_key(|sum| (std::cmp::Reverse(sum.amounts.get(measure)), sum.site));
+        let rest = sites.iter().skip(NAMED).map(|sum| sum.amounts.get(measure)).fold(0, u64::saturating_add);
+        sites.truncate(NAMED);
+        (measure, sites, rest)
+    };
+    let whole = |measure: Measure| if sums.is_whole { largest(measure) } else { (measure, Vec::new(), 0) };
+    let live = largest(Measure::LiveBytes);
+    let peak = whole(Measure::PeakBytes);
+    let calls = whole(Measure::AllocatedBlocks);
+    let temporary = whole(Measure::TemporaryBlocks);
+    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
+    let [least, most] = NAMING;
+    let naming = (span / NAMING_PART).clamp(least, most);
+    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
+    // What is shown for certain first: time may run out.
+    let mut wanted: Vec<Site> = Vec::new();
+    let mut seen = HashSet::new();
+    let all = [&live, &peak, &calls, &temporary];
+    for sites in [0..SHOWN, SHOWN..NAMED]
+        .iter()
+        .flat_map(|part| all.map(|(_, sites, _)| sites.iter().skip(part.start).take(part.len())))
+    {
+        wanted.extend(sites.map(|sum| sum.site).filter(|site| seen.insert(*site)));
+    }
+    names.resolve(wanted, options, &mut |_| {})?;
+    let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
+        let mut lines: Vec<(u64, RunSite)> = Vec::new();
+        for sum in sites {
+            let name = callers(&names.stack(sum.site)?);
+            let (amount, own) = (sum.amounts.get(measure), of(sum, measure));
+            match lines.iter_mut().find(|(_, line)| line.name == name) {
+                Some((all, line)) => {
+                    *all = all.saturating_add(amount);
+                    line.bytes = line.bytes.saturating_add(own.0);
+                    line.blocks = line.blocks.saturating_add(own.1);
+                }
+                None => lines.push((amount, RunSite { bytes: own.0, blocks: own.1, name, is_least: false })),
+            }
+        }
+        lines.sort_by_key(|(amount, _)| std::cmp::Reverse(*amount));
+        let shown = lines.into_iter().take(SHOWN);
+        Ok(shown.map(|(amount, line)| RunSite { is_least: rest > amount / LITTLE, ..line }).collect())
+    };
+    Ok(RunSites {
+        live: lines(live)?,
+        peak: lines(peak)?,
+        calls: lines(calls)?,
+        temporary: lines(temporary)?,
+        temporary_blocks: sums.total.temporary_blocks,
+        has_peak: sums.is_whole && sums.total.peak_blocks > 0,
+    })
+}
+
+/// Bytes and blocks of a site, by the figure that is asked about.
+fn of(sum: &SiteSum, measure: Measure) -> (u64, u64) {
+    let amounts = &sum.amounts;
+    match measure {
+        Measure::PeakBytes | Measure::PeakBlocks => (amounts.peak_bytes, amounts.peak_blocks),
+        Measure::TemporaryBytes | Measure::TemporaryBlocks => (amounts.temporary_bytes, amounts.temporary_blocks),
+        Measure::AllocatedBytes | Measure::AllocatedBlocks => {
+            (amounts.get(Measure::AllocatedBytes), amounts.get(Measure::AllocatedBlocks))
+        }
+        _ => (amounts.live_bytes, amounts.live_blocks),
+    }
+}
