@@ -359,7 +359,12 @@ impl LedgerDraft {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(mut self) -> io::Result<File> {
+    pub fn finish(self) -> io::Result<File> {
+        self.finish_in(None)
+    }
+
+    /// The same, in an empty file without a name that is there already, if the blocks are not in one of their own.
+    pub(crate) fn finish_in(mut self, spare: Option<File>) -> io::Result<File> {
         self.header.id = (self.identity ^ 0x6865_6170_6c65_6467_6572_206f_6620_6c6f).to_le_bytes();
         self.header.depth_limit = u16::try_from(self.stacks.deepest).unwrap_or(u16::MAX);
         self.header.set_global(GlobalCounter::NextNumber, self.next_number);
@@ -370,7 +375,7 @@ impl LedgerDraft {
             self.header.set_global(GlobalCounter::PeakError, allocated);
         }
         let tallies: Vec<u8> = self.tallies.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let (file, mut at) = self.records.end()?;
+        let (file, mut at) = self.records.end(spare)?;
         let mut section = |kind: SectionKind, element_bytes: usize, offset: u64, bytes: u64| {
             let used = bytes / element_bytes.max(1) as u64;
             let (kind, element_bytes) = (kind as u16, element_bytes as u16);

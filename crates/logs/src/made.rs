@@ -53,6 +53,8 @@ pub(crate) struct MadeLedgers {
     /// With the lines that they begin in.
     made: Vec<(u64, LogLedger)>,
     shared: Option<(Arc<File>, u64)>,
+    /// A file without a name in which the next one is made that goes into the shared one.
+    spare: Option<File>,
     left: u64,
 }
 
@@ -66,10 +68,16 @@ impl MadeLedgers {
                 self.left
             ));
         }
-        let own = draft.finish()?;
         // The last one of many comes and goes.
-        let place =
-            if self.made.len() < FILES_MAX || self.left != 0 { LedgerPlace::Own(own) } else { self.share(&own)? };
+        let place = if self.made.len() < FILES_MAX || self.left != 0 {
+            LedgerPlace::Own(draft.finish()?)
+        } else {
+            let own = draft.finish_in(self.spare.take())?;
+            let place = self.share(&own)?;
+            own.set_len(0)?;
+            self.spare = Some(own);
+            place
+        };
         self.made.push((line, LogLedger { place, kind, name }));
         Ok(())
     }

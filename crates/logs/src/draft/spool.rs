@@ -53,8 +53,9 @@ impl Spool {
         Ok(file)
     }
 
-    /// The file, and where it ends.
-    pub(super) fn end(mut self) -> io::Result<(File, u64)> {
+    /// The file, and where it ends. Without one so far it is `spare`.
+    pub(super) fn end(mut self, spare: Option<File>) -> io::Result<(File, u64)> {
+        self.file = self.file.take().or(spare);
         self.flush()?;
         let file = self.file.ok_or_else(|| io::Error::other("there is no file"))?;
         Ok((file, self.at))
@@ -73,7 +74,7 @@ impl Spool {
 
 /// Copies so many bytes of a file to a place of another one.
 pub(crate) fn copy_part(from: &File, from_at: u64, to: &File, to_at: u64, bytes: u64) -> io::Result<()> {
-    let mut buffer = vec![0u8; KEPT_BYTES];
+    let mut buffer = vec![0u8; KEPT_BYTES.min(bytes as usize)];
     let mut done = 0;
     while done < bytes {
         let wanted = buffer.len().min((bytes - done) as usize);
