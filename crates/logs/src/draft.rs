@@ -32,6 +32,8 @@ const WORD: WordSize = CODEC.word;
 const HEAP_BYTES: usize = heap_figures::bytes(WORD);
 /// Sections begin at multiples of this.
 const ALIGN_BYTES: u64 = 64;
+/// Tables of no more than that are written together.
+const SMALL_BYTES: usize = 64 << 10;
 /// Most sentences about one thing: the rest is counted.
 const SENTENCES_MAX: usize = 20;
 
@@ -402,11 +404,27 @@ impl LedgerDraft {
             (SectionKind::Errors, ErrorEntry::bytes(WORD), &self.errors),
             (SectionKind::Accounts, Account::bytes(WORD), &self.accounts),
         ];
+        // Small ones go out together.
+        let (mut small, mut small_at) = (Vec::new(), at);
         for (kind, element_bytes, bytes) in tables {
-            file.write_all_at(bytes, at)?;
+            if bytes.len() > SMALL_BYTES || small.len() > SMALL_BYTES {
+                file.write_all_at(&small, small_at)?;
+                small.clear();
+                small_at = at;
+            }
+            if bytes.len() > SMALL_BYTES {
+                file.write_all_at(bytes, at)?;
+            } else {
+                small.resize((at - small_at) as usize, 0);
+                small.extend_from_slice(bytes);
+            }
             section(kind, element_bytes, at, bytes.len() as u64);
             at = (at + bytes.len() as u64).next_multiple_of(ALIGN_BYTES);
+            if bytes.len() > SMALL_BYTES {
+                small_at = at;
+            }
         }
+        file.write_all_at(&small, small_at)?;
         file.set_len(at)?;
         let mut bytes = vec![0u8; HEADER_BYTES_MAX];
         self.header.write(&mut bytes).ok_or_else(|| io::Error::other("the header is too long"))?;
