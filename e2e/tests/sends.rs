@@ -277,6 +277,8 @@ fn a_ring_that_is_emptied_while_the_firmware_runs_gives_the_same_ledger() -> Res
     let _ = std::io::copy(&mut asks, &mut std::io::sink());
     let saved = gdb.join().map_err(|_| "gdb has ended")??;
     let said = format!("{} {}", saved.out(), saved.err());
+    // Else nobody has opened the pipe, and whoever reads it waits.
+    check!(said.contains("bytes of the ring are in"), "the ring was not emptied: {said}");
     let ended = running.0.wait().map_err(text)?;
     let received = receiving.0.wait().map_err(text)?;
     check!(ended.success() && received.success() && ram.exists(), "{ended:?}, {received:?}: {said}");
