@@ -178,6 +178,14 @@ fn interrupted() {
     black_box(());
 }
 
+/// Turns the floating-point unit on, and uses it: what the processor saves for an interrupt is larger then.
+#[cfg(target_abi = "eabihf")]
+fn floats() {
+    write(0xE000_ED88, 0xF << 20);
+    // SAFETY: what follows sees the unit.
+    unsafe { core::arch::asm!("dsb", "isb", "vmov s0, r0", out("s0") _) };
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     #[cfg(target_arch = "riscv32")]
@@ -185,6 +193,8 @@ extern "C" fn start() -> ! {
     unsafe {
         core::arch::asm!("csrs mie, {}", "csrs mstatus, {}", in(reg) 8, in(reg) 8)
     };
+    #[cfg(target_abi = "eabihf")]
+    floats();
     HEAP.books().task_begins(0x1000, 1, "first");
     HEAP.books().task_begins(0x2000, 2, "second");
     let mut random = 1u32;

@@ -47,6 +47,22 @@ pub const MACHINES: [Machine; 2] = [
     },
 ];
 
+/// Others of the same kind, for which less is linked. (QEMU has a Cortex-M0 with 16 KiB of RAM only: a Cortex-M3 runs what is made for one.)
+pub const OTHERS: [Machine; 2] = [
+    Machine {
+        name: "Cortex-M4F",
+        triple: "thumbv7em-none-eabihf",
+        qemu: "qemu-system-arm -machine mps2-an386",
+        ram: 0x2000_0000,
+    },
+    Machine {
+        name: "Cortex-M0",
+        triple: "thumbv6m-none-eabi",
+        qemu: "qemu-system-arm -machine mps2-an385",
+        ram: 0x2000_0000,
+    },
+];
+
 impl Machine {
     /// The words that run it.
     pub fn qemu(&self) -> Vec<&'static str> {
@@ -170,6 +186,24 @@ impl Machine {
     }
 }
 
+/// What firmware that says so knows to be live, in an image of its memory: sizes and who allocated, by address.
+///
+/// # Errors
+/// If it says nothing.
+pub fn truth(ram: &[u8]) -> Result<BTreeMap<u64, (u64, u64)>> {
+    /// The bytes before the firmware's own table.
+    const MAGIC: &[u8] = b"what is live is:";
+    let at =
+        ram.windows(MAGIC.len()).position(|bytes| bytes == MAGIC).ok_or("the firmware's table is not in its memory")?;
+    let mut words = ram[at + MAGIC.len()..].chunks_exact(4).map(|word| {
+        let bytes: [u8; 4] = word.try_into().unwrap_or_default();
+        u64::from(u32::from_le_bytes(bytes))
+    });
+    let count = words.next().unwrap_or_default() as usize;
+    let words: Vec<u64> = words.take(count * 3).collect();
+    Ok(words.chunks_exact(3).map(|block| (block[0], (block[1], block[2]))).collect())
+}
+
 /// QEMU, for as long as somebody asks it.
 struct Running(Child);
 
@@ -200,6 +234,8 @@ fn sources() -> Vec<PathBuf> {
             "crates/metadata-c/src",
             "crates/metadata-c/include",
             "e2e/firmware",
+            "e2e/own_firmware/src",
+            "e2e/own_firmware/src/bin",
         ]
         .into_iter()
         .flat_map(within),

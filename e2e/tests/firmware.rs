@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use heapledger_e2e::chip::{MACHINES, Machine, RAM_BYTES};
+use heapledger_e2e::chip::{MACHINES, Machine, RAM_BYTES, truth};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
@@ -13,24 +13,8 @@ use serde_json::Value;
 
 const CHIP: Machine = MACHINES[0];
 
-/// The bytes before the firmware's own table.
-const MAGIC: &[u8] = b"what is live is:";
-
 fn text(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// What the firmware knows to be live: sizes and who allocated, by address.
-fn truth(ram: &[u8]) -> Result<BTreeMap<u64, (u64, u64)>> {
-    let at =
-        ram.windows(MAGIC.len()).position(|bytes| bytes == MAGIC).ok_or("the firmware's table is not in its memory")?;
-    let mut words = ram[at + MAGIC.len()..].chunks_exact(4).map(|word| {
-        let bytes: [u8; 4] = word.try_into().unwrap_or_default();
-        u64::from(u32::from_le_bytes(bytes))
-    });
-    let count = words.next().unwrap_or_default() as usize;
-    let words: Vec<u64> = words.take(count * 3).collect();
-    Ok(words.chunks_exact(3).map(|block| (block[0], (block[1], block[2]))).collect())
 }
 
 fn address(value: &Value) -> u64 {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use heapledger_e2e::chip::{MACHINES, Machine};
+use heapledger_e2e::chip::{MACHINES, Machine, OTHERS};
 use heapledger_e2e::commands::{Called, HISTORY, Model, agrees, ends_are, expected_functions, functions, is_exact};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::scratch::Scratch;
@@ -113,6 +113,12 @@ fn a_scan_of_the_stack_finds_most_frames_and_is_said_to_be_a_guess() -> Result {
 #[test]
 fn ten_thousand_commands_on_a_cortex_m3_agree_with_a_model() -> Result {
     agrees(&MACHINES[0], Called::RUST, is_exact)
+}
+
+/// A processor with a floating-point unit, which is on, and one that cannot compare and swap.
+#[test]
+fn ten_thousand_commands_on_other_cortexes_agree_with_a_model() -> Result {
+    OTHERS.iter().try_for_each(|machine| agrees(machine, Called::RUST, is_exact))
 }
 
 #[test]

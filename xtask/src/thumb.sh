@@ -79,7 +79,7 @@ of_debian() {
 
 mkdir -p "$keep"
 if ! of_rustup && command -v rustup >/dev/null; then
-    timeout 300 rustup --quiet target add $targets $smaller >/dev/null 2>&1 || true
+    timeout 300 rustup --quiet target add $targets $smaller thumbv7em-none-eabihf >/dev/null 2>&1 || true
 fi
 if of_rustup; then
     rustc=rustc
@@ -108,7 +108,7 @@ c_options="-Os -g -Wall -Wextra -Werror -ffunction-sections -I$root/crates/firmw
 wrapped_two="-Wl,--wrap=malloc,--wrap=free"
 wrapped="$wrapped_two,--wrap=calloc,--wrap=realloc"
 wrapped_newlib="$wrapped,--wrap=_malloc_r,--wrap=_free_r,--wrap=_calloc_r,--wrap=_realloc_r"
-without() { echo "firmware in C is not built for $target: there is no $1"; }
+without() { echo "firmware is not built for $target: there is no $1"; }
 # One library's own allocator with metadata before its blocks. zlib's sources are in a crate, which cargo fetches. $1: the compiler and
 # its options; then the linker's words before the objects, and behind them.
 with_zlib() {
@@ -300,6 +300,38 @@ for target in $targets; do
     [ "$flash" -le 1536 ] || { echo "that is more than 1536"; exit 1; }
 done
 
+# Firmware as users build theirs, with crates that cargo fetches. Debian's compiler has no cargo.
+target=thumbv7m-none-eabi own=$keep/own
+if [ "$rustc" != rustc ]; then
+    without "cargo with a library for chips, so firmware with executors is missing"
+elif ! (cd "$root/e2e/own_firmware" && timeout 300 cargo fetch --quiet --locked --target thumbv7m-none-eabi 2>/dev/null); then
+    without "way to fetch embassy-executor and RTIC"
+else
+    (cd "$root/e2e/own_firmware" && RUSTFLAGS="-Clink-arg=-Tlink.x -L$root/e2e/own_firmware -Cforce-frame-pointers=yes" \
+        cargo build --quiet --locked --offline --release --target thumbv7m-none-eabi --target-dir "$own")
+    for program in embassy rtic; do
+        cp "$own/thumbv7m-none-eabi/release/$program" "$keep/out/thumbv7m-none-eabi/own_$program"
+    done
+    echo "firmware with embassy-executor and RTIC is linked"
+fi
+
+# With a floating-point unit.
+target=thumbv7em-none-eabihf out=$keep/out/thumbv7em-none-eabihf
+rm -rf "$out"
+if [ -x "$linker" ] && ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
+    mkdir -p "$out"
+    script=$root/e2e/firmware/cortex_m3.ld
+    compile format heapledger_format
+    compile recorder heapledger_recorder --extern heapledger_format
+    compile lws heapledger_lws
+    compile wire heapledger_wire --extern heapledger_lws
+    compile watch heapledger_watch --extern heapledger_format
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch \
+        --extern heapledger_lws --extern heapledger_wire
+    link commands commands
+    echo "firmware with heapledger is linked for $target"
+fi
+
 # A Cortex-M0 cannot compare and swap: it has what is for chips, and nothing else.
 target=$smaller out=$keep/out/$smaller
 if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
@@ -312,6 +344,11 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
         --extern heapledger_wire
     library
     echo "what is for chips compiles for $target"
+    if [ -x "$linker" ]; then
+        script=$root/e2e/firmware/cortex_m3.ld
+        link commands commands
+        echo "firmware with heapledger is linked for $target"
+    fi
     # A Cortex-M3 runs what is made for it.
     headers=$(arm-none-eabi-gcc -print-sysroot 2>/dev/null || true)/include/newlib
     [ -f "$headers/stdlib.h" ] || headers=/usr/include/newlib
