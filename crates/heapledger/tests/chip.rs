@@ -1,11 +1,15 @@
 //! A program whose allocator keeps a ledger in a region of memory: here of one with an operating system, to see that the books agree.
 
 use std::alloc::System;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, hint, process, thread};
 
-use heapledger::chip::{Address, Board, Books, ChipAllocator, Config, Frame, FrameList, NewBlock, words};
+use heapledger::chip::{
+    Address, Board, Books, ChipAllocator, ChipBoot, ChipRegion, Config, Frame, FrameList, NewBlock, Placed,
+    Reallocated, frames, header, header_len, words,
+};
 use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, TallyCounter};
 use heapledger_source::Ledger;
 
@@ -215,4 +219,88 @@ fn frames_are_left_out_in_front_and_behind() {
     books.freed(16, Kind::FREE, Frame::NONE);
     assert!(books.allocated(&block(0x1000), Frame::NONE) && books.allocated(&block(0x2000), Frame::NONE));
     assert_eq!(SCARCE.get(), 1);
+}
+
+/// One whose region lies between words that are not its own.
+struct Fenced;
+
+const FENCE: usize = 64;
+const FENCED_WORDS: usize = words::<Fenced>();
+static FENCED: ChipRegion<{ FENCED_WORDS + 2 * FENCE }> = ChipRegion::new();
+
+// SAFETY: one test alone calls it.
+unsafe impl Board for Fenced {
+    const CONFIG: Config<'static> = Config { history: 8, tasks: 3, ..Config::minimal(20, 50) };
+
+    fn stack(_: Frame, frames: &mut FrameList) {
+        assert!(frames.push(0x1234) && frames.push(0x5678));
+    }
+    fn task() -> Option<Address> {
+        Some(0x100)
+    }
+}
+
+// SAFETY: so many words are there, between others.
+unsafe impl Placed for Fenced {
+    type Frames = [MaybeUninit<Address>; frames::<Fenced>()];
+    const HEADER: &'static [u32] = &header::<Fenced, { header_len::<Fenced>() }>();
+    fn region() -> *mut Address {
+        FENCED.first().wrapping_add(FENCE)
+    }
+    fn boot() -> &'static ChipBoot {
+        static BOOT: ChipBoot = ChipBoot::new();
+        &BOOT
+    }
+}
+
+/// Whatever is written over a ledger, it does not leave its region.
+#[test]
+fn a_ledger_that_is_written_over_stays_where_it_is() {
+    let mut random = 1u64;
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 32) % most
+    };
+    let fence = |word: usize| FENCED.first().wrapping_add(if word < FENCE { word } else { word + FENCED_WORDS });
+    let books = Books::<Fenced>::of();
+    for round in 0..3000 {
+        for word in 0..2 * FENCE {
+            // SAFETY: a word of the static, beside the region.
+            unsafe { fence(word).write_volatile(0xFE2C_E000 + word as Address) };
+        }
+        for step in 0..60 {
+            let address = 0x2000_0000 + below(30) * 8;
+            match below(8) {
+                0 => {
+                    let kept = books.realloc_begins(address);
+                    books.realloc_ends(kept, Kind::REALLOC, Reallocated::Failed, Frame::NONE);
+                }
+                1 => {
+                    books.task_begins(0x100 * below(4), 1, "a name");
+                }
+                2 => books.task_ends(0x100 * below(4)),
+                3 => {
+                    books.live_after(None, &mut [0; 4]);
+                }
+                4 | 5 => {
+                    books.freed(address, Kind::FREE, Frame::NONE);
+                }
+                _ => {
+                    let block = NewBlock { kind: Kind::MALLOC, address, size: 8, actual: None, heap: None };
+                    books.allocated(&block, Frame::NONE);
+                }
+            }
+            if step % 20 == 10 {
+                let place = below(FENCED_WORDS as u64) as usize;
+                let value = if below(2) == 0 { below(24) } else { below(1 << 32) << 32 | below(1 << 32) };
+                // SAFETY: a word of the region, which nobody has now.
+                unsafe { Fenced::region().wrapping_add(place).write_volatile(value) };
+            }
+        }
+        for word in 0..2 * FENCE {
+            // SAFETY: as above.
+            let there = unsafe { fence(word).read_volatile() };
+            assert_eq!(there, 0xFE2C_E000 + word as Address, "word {word} beside the region in round {round}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 mod cut;
 mod live;
 mod room;
+mod written_over;
 
 use super::*;
 use core::cell::Cell;
