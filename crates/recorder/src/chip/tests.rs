@@ -3,6 +3,7 @@
 
 mod cut;
 mod live;
+mod odd;
 mod room;
 mod written_over;
 
