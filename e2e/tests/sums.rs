@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{PATIENCE, children, kill, run, start};
 use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{by_hand_with, recover, run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 use serde_json::Value;
@@ -118,6 +119,62 @@ fn one_thread_is_exact() -> Result {
     for (steps, seed) in [(10, 1), (300, 2), (2000, 3), (20_000, 4), (150_000, 5)] {
         planted(&[], 1, steps, seed)?;
     }
+    Ok(())
+}
+
+/// The commands that people ask: who held it at the peak, who allocates most, what is freed at once.
+#[test]
+fn commands_answer_of_the_peak_and_of_the_whole_run() -> Result {
+    let scratch = Scratch::new();
+    let (program, ledger) = (victim::named("planted_peak")?.build()?, scratch.path("x.hl"));
+    let words = ["1", "5000", "31"].map(str::to_owned);
+    let ran = run_cleanly(&scratch, &mut under_run(&scratch, "x", &["--history", "100"], &program, &words))?.good()?;
+    let expected = told(&ran.stdout)?;
+    let by_function = |more: &[&str]| -> Result<Vec<(u64, [u64; 2])>> {
+        let lines = read("dump", &ledger, &[&["--group-by", "fn"], more].concat())?;
+        let groups = lines.iter().filter(|line| line["type"] == "group");
+        let site = |line: &Value| line["keys"]["fn"].as_str()?.strip_prefix("site_")?.parse().ok();
+        let figures = |line: &Value| ["bytes", "blocks"].map(|key| line[key].as_u64().unwrap_or(0));
+        Ok(groups.filter_map(|line| Some((site(line)?, figures(line)))).collect())
+    };
+    for (more, figures) in [
+        (&["--at", "peak"][..], (|site: Figures| [site.peak_bytes, site.peak_blocks]) as fn(Figures) -> [u64; 2]),
+        (&["--by", "allocated"], |site| [site.bytes, site.blocks]),
+        (&["--by", "calls"], |site| [site.bytes, site.blocks]),
+    ] {
+        let found = by_function(more)?;
+        let by_site: BTreeMap<u64, [u64; 2]> = found.iter().copied().collect();
+        for (site, expected) in &expected {
+            let (found, expected) = (by_site.get(site).copied().unwrap_or_default(), figures(*expected));
+            check!(found == expected, "{more:?}: site {site}: {found:?}, it was {expected:?}");
+        }
+        let first = |figures: &[u64; 2]| if more.contains(&"calls") { figures[1] } else { figures[0] };
+        check!(found.is_sorted_by(|(_, one), (_, other)| first(one) >= first(other)), "{more:?}: {found:?}");
+    }
+    let temporary = by_function(&["--by", "temporary"])?;
+    for (site, [_, blocks]) in temporary {
+        check!(expected[&site].temporary == blocks, "site {site}: {blocks} temporary, {:?}", expected[&site]);
+    }
+    let header = read("tree", &ledger, &["--at", "peak"])?[0].clone();
+    check!(header["by"] == "peak_bytes", "{header}");
+    let say = |words: &[&str]| run(command(heapledger()).args(words).arg(&ledger));
+    for words in [
+        &["tree", "--at", "peak", "--where", "size > 1"][..],
+        &["tree", "--by", "temporary", "--threads"],
+        &["tree", "--by", "freed", "--at", "peak"],
+        &["dump", "--at", "peak"],
+        &["dump", "--group-by", "thread", "--by", "calls"],
+        &["dump", "--group-by", "fn", "--by", "peak", "--where", "size > 1"],
+    ] {
+        let ran = say(words)?;
+        check!(
+            !ran.status.success() && ran.err().lines().count() == 1 && ran.stdout.is_empty(),
+            "{words:?}: {}",
+            ran.err()
+        );
+    }
+    let checked = say(&["check", "--max-peak", "1"])?;
+    check!(checked.out().contains("at the peak") && checked.out().contains("site_"), "{}", checked.out());
     Ok(())
 }
 

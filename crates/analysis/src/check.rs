@@ -13,7 +13,7 @@ use evidence::without_stack;
 use range::Range;
 
 pub use evidence::Evidence;
-pub use parts::{MatchingBlocks, allocated_by_site, grown};
+pub use parts::{MatchingBlocks, allocated_by_site, grown, peak_by_site};
 pub use range::{Doubt, Verdict};
 
 /// What has a limit.
@@ -130,6 +130,8 @@ pub struct Finding {
     pub responsible: Vec<Responsible>,
     /// Of which frees these are, if they are of freed blocks too.
     pub of_frees: Option<FreesHeld>,
+    /// Whether those responsible are so for what lived at the peak, and not for what lives now.
+    pub at_peak: bool,
 }
 
 impl Finding {
@@ -148,6 +150,7 @@ impl Finding {
             reasons: range.reasons(),
             responsible: Vec::new(),
             of_frees: None,
+            at_peak: false,
         }
     }
 }

@@ -12,9 +12,11 @@ use crate::fields::{Field, Unit};
 use crate::fold::{Act, Fold, fold};
 use crate::query::{Evaluator, GroupOrder, Subject};
 use crate::sampling::{Sampled, Sampling};
+use crate::tree::Measure;
 use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Told, Wanted};
 
 mod parts;
+mod summed;
 
 /// What the blocks of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +86,8 @@ pub struct Groups {
     pub filter: Option<String>,
     /// Records in all of them.
     pub samples: u64,
+    /// What blocks and bytes are, if they are not live blocks and were added up by call site.
+    pub measure: Option<Measure>,
     /// Of events: what is missing. Then blocks are events, each with the bytes of its block.
     pub history: Option<Coverage>,
 }

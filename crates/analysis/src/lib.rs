@@ -48,7 +48,7 @@ pub use amount::{Amount, Estimate};
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
     Doubt, Evidence, Figure, Finding, Growth, Leaked, Limits, MatchingBlocks, Responsible, Verdict, allocated_by_site,
-    check, grown,
+    check, grown, peak_by_site,
 };
 pub use chosen::Chosen;
 pub use clock::Clock;

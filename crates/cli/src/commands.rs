@@ -12,6 +12,7 @@ mod devices;
 mod diff;
 mod dump;
 mod errors;
+mod figure;
 mod flame;
 pub(crate) mod form;
 mod frames_args;

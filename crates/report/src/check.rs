@@ -183,6 +183,7 @@ impl CheckReport<'_> {
         let part = finding.of_frees.and_then(|held| part_of_frees(held, false));
         match finding.figure {
             _ if finding.responsible.is_empty() => None,
+            Figure::Peak if finding.at_peak => Some("at the peak".to_owned()),
             Figure::Peak => {
                 Some("the largest stacks that are still live; the peak itself is not broken down by stack".to_owned())
             }

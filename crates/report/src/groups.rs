@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::fields::{Field, Unit};
+use heapledger_analysis::tree::Measure;
 use heapledger_analysis::{Group, GroupKey, Groups, NamedFrame, NamedStack, Seen};
 use heapledger_format::{ThreadRow, Ticks};
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::history::HistoryGaps;
 use crate::history::text::caution;
 use crate::record::columns::{folded, group_cell, group_column};
 use crate::record::frames;
+use crate::tree::text::measure_name;
 use crate::{Cell, Column, Context, Ending, Form, Report, ReportError, Table, TableForm, TableStyle};
 
 /// Blocks or events, added up.
@@ -52,9 +54,24 @@ impl Report for GroupsReport<'_> {
     }
 }
 
-/// Which part of `groups` a group is.
+/// Which part of `groups` a group is: in bytes, or in blocks where these are what is asked for.
 fn share(groups: &Groups, group: &Group) -> f64 {
-    if groups.total_bytes == 0 { 0.0 } else { group.bytes as f64 / groups.total_bytes as f64 }
+    let [part, whole] = match groups.measure {
+        Some(measure) if !measure.is_bytes() => [group.blocks, groups.total_blocks],
+        _ => [group.bytes, groups.total_bytes],
+    };
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// What blocks are that are not the live ones: ` at the peak`.
+fn of_measure(groups: &Groups) -> &'static str {
+    match groups.measure {
+        None | Some(Measure::LiveBytes | Measure::LiveBlocks) => "",
+        Some(Measure::AllocatedBytes | Measure::AllocatedBlocks) => " allocated in all",
+        Some(Measure::FreedBytes | Measure::FreedBlocks) => " freed in all",
+        Some(Measure::PeakBytes | Measure::PeakBlocks) => " at the peak",
+        Some(Measure::TemporaryBytes | Measure::TemporaryBlocks) => " freed at once",
+    }
 }
 
 /// Writes groups as text. Stacks, if that is what blocks are grouped by, are written below their figures. Anything else is a table.
@@ -84,7 +101,11 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out)?;
         }
     }
-    let total = figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error);
+    let total = match groups.measure {
+        // Nobody knows how far sums are off that the recorder has made of samples.
+        Some(_) => figures.bytes_exact(groups.total_bytes) + of_measure(groups),
+        None => figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error),
+    };
     let (all, left_out) = (counted(groups.total, "group", "groups"), groups.left_out());
     let (one, many) = of_what(groups);
     let blocks = figures.counted(groups.total_blocks, one, many);
@@ -92,13 +113,17 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         let block = if figures.estimated { "No sampled block" } else { "No block" };
         let block = if groups.history.is_some() { "No event" } else { block };
         let chosen = if groups.filter.is_some() { " of those asked for" } else { "" };
-        let is = if groups.history.is_some() { "recorded" } else { "allocated" };
-        writeln!(out, "{block}{chosen} is {is}.")?;
+        match groups.measure {
+            Some(_) => writeln!(out, "There is no block{}.", of_measure(groups))?,
+            None => {
+                let is = if groups.history.is_some() { "recorded" } else { "allocated" };
+                writeln!(out, "{block}{chosen} is {is}.")?;
+            }
+        }
     } else if left_out == 0 {
         sentence_line(&mut out, context.paint, &format!("{all}: {blocks}, {total}."))?;
     } else {
-        let shown: u64 = groups.groups.iter().map(|group| group.bytes).fold(0, u64::saturating_add);
-        let part = percent(shown as f64 / groups.total_bytes.max(1) as f64);
+        let part = percent(groups.groups.iter().map(|group| share(groups, group)).sum());
         let number = groups.groups.len();
         let text = format!("{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).");
         sentence_line(&mut out, context.paint, &text)?;
@@ -144,7 +169,8 @@ fn heading(out: &mut dyn Write, context: &Context, groups: &Groups, group: &Grou
     writeln!(out, "{}{text}", context.paint.strong(bytes))
 }
 
-/// The column with the largest block, which says nothing new where all are of one size.
+/// The column with the largest block, which says nothing new where all are of one size; sums tell of single blocks neither that nor what
+/// comes behind it.
 const LARGEST: usize = 3;
 
 fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
@@ -157,6 +183,9 @@ fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
     ];
     if groups.by.contains(&Field::Size) {
         columns.remove(LARGEST);
+    }
+    if groups.measure.is_some() {
+        columns.truncate(LARGEST);
     }
     columns.extend(groups.by.iter().map(|by| group_column(*by)));
     columns
@@ -173,6 +202,9 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
     ];
     if groups.by.contains(&Field::Size) {
         cells.remove(LARGEST);
+    }
+    if groups.measure.is_some() {
+        cells.truncate(LARGEST);
     }
     cells.extend(group.keys.iter().map(|key| group_cell(key, context)));
     cells
@@ -256,6 +288,8 @@ struct GroupsAsked<'g> {
     history: Option<HistoryGaps<'g>>,
     r#where: Option<&'g str>,
     group_by: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     groups: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<u64>,
@@ -269,18 +303,19 @@ struct GroupsAsked<'g> {
 /// Writes groups as JSON, one object each.
 fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     let GroupsReport { context, groups, stacks, seen } = *report;
-    let estimated = groups.sampled.is_some();
+    let has_errors = groups.sampled.is_some() && groups.measure.is_none();
     let of_events = groups.history.is_some();
     let command = if of_events { "history" } else { "dump" };
     let more = GroupsAsked {
         history: groups.history.as_ref().map(HistoryGaps::of),
         r#where: groups.filter.as_deref(),
         group_by: groups.by.iter().map(|by| by.name()).collect(),
+        by: groups.measure.map(|measure| measure_name(measure).replace(' ', "_")),
         groups: groups.total,
         blocks: (!of_events).then_some(groups.total_blocks),
         events: of_events.then_some(groups.total_blocks),
         bytes: groups.total_bytes,
-        bytes_error: estimated.then_some(groups.total_bytes_error),
+        bytes_error: has_errors.then_some(groups.total_bytes_error),
     };
     line(out, &HeaderLine::new(command, &context.ledger, groups.sampled).with(more))?;
     let ns = |time: Option<Ticks>| time.and_then(|time| context.clock.ns(time));
@@ -293,8 +328,8 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
             share: (share(groups, group) * 1e6).round() / 1e6,
             blocks: (!of_events).then_some(group.blocks),
             events: of_events.then_some(group.blocks),
-            samples: estimated.then_some(group.samples),
-            bytes_error: estimated.then_some(group.bytes_error),
+            samples: has_errors.then_some(group.samples),
+            bytes_error: has_errors.then_some(group.bytes_error),
             largest: group.largest,
             oldest_time_ns: ns(group.oldest),
             oldest_age_ns: age(group.oldest),

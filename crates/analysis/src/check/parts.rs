@@ -9,6 +9,7 @@ use super::{Figure, Responsible};
 use crate::fold::{Act, Element, Fold, fold};
 use crate::notes::records_frees;
 use crate::query::Evaluator;
+use crate::tree::{Amounts, Measure, SiteSums, Threads};
 use crate::{Amount, Estimate, FreesHeld, NamedStack, Sampling, SiteTotals};
 
 /// Live blocks of which a filter holds.
@@ -86,8 +87,24 @@ fn sorted(sums: HashMap<Site, Amount>, figure: Figure) -> Vec<SiteTotals> {
     sites
 }
 
-/// What each call site allocated, as far as its blocks live or their frees are in the history; the most of
-/// `figure` first: bytes, or blocks. And of how many frees that is.
+/// What of each call site lived at the peak, most bytes first; `None` if the ledger does not say.
+///
+/// # Errors
+/// If the ledger can no longer be read.
+pub fn peak_by_site(ledger: &Ledger) -> Result<Option<Vec<SiteTotals>>, SourceError> {
+    let sums = SiteSums::of(ledger, Threads::Together, None, &mut |_| {})?;
+    Ok(sums.peak_error.map(|_| summed(&sums, [Measure::PeakBytes, Measure::PeakBlocks], Figure::Peak)))
+}
+
+/// Two figures of all call sites with a stack.
+fn summed(sums: &SiteSums, [bytes, blocks]: [Measure; 2], figure: Figure) -> Vec<SiteTotals> {
+    let of = |amounts: &Amounts| Amount { samples: 0, blocks: amounts.get(blocks), bytes: amounts.get(bytes) };
+    let sites = sums.sites.iter().map(|sum| (sum.site, of(&sum.amounts)));
+    sorted(sites.filter(|(site, amount)| *site != Site::NONE && amount.blocks != 0).collect(), figure)
+}
+
+/// What each call site allocated, over the whole run if that was summed, else as far as its blocks live or their frees are in the history; the
+/// most of `figure` first: bytes, or blocks. And of how many frees that is.
 ///
 /// # Errors
 /// If the ledger can no longer be read.
@@ -96,6 +113,11 @@ pub fn allocated_by_site(
     live: &[SiteTotals],
     figure: Figure,
 ) -> Result<(Vec<SiteTotals>, FreesHeld), SourceError> {
+    if ledger.has_sums() {
+        let sums = SiteSums::of(ledger, Threads::Together, None, &mut |_| {})?;
+        let all = summed(&sums, [Measure::AllocatedBytes, Measure::AllocatedBlocks], figure);
+        return Ok((all, sums.frees_held()));
+    }
     let freed = fold::<FreedEntry, _>(ledger, None, usize::MAX, &PerSite::default, &mut |_| {})?.sum;
     let held = freed.all.blocks;
     let mut sums: HashMap<Site, Amount> = live.iter().map(|totals| (totals.site, totals.amount())).collect();

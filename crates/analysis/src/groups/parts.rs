@@ -7,7 +7,7 @@ use heapledger_format::{Entry, Site, Ticks};
 
 use crate::fields::{Field, GROUP_FIGURES, Unit};
 use crate::query::Subject;
-use crate::{Estimate, Told};
+use crate::{Amount, Estimate, Told};
 
 /// Stands for a figure that is not known.
 const UNKNOWN: u64 = u64::MAX;
@@ -161,6 +161,14 @@ impl<'t> Parts<'t> {
     pub(super) fn put(&mut self, subject: &Subject<'_>, entry: &Entry, weight: u64) {
         let wanted = self.wanted;
         self.of(entry.site, || wanted.raw(subject)).add(entry, weight);
+    }
+
+    /// Adds what was added up of a call site.
+    pub(super) fn put_sum(&mut self, site: Site, amount: Amount) {
+        let raw = Raw { site: if self.wanted.sites { site } else { Site::NONE }, ..Raw::default() };
+        let total = self.of(site, || raw);
+        total.amount.join(&Estimate::from(amount));
+        total.top = total.top.max((amount.bytes, site));
     }
 
     /// Adds what another has added up.

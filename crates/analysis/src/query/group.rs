@@ -104,6 +104,11 @@ impl GroupOrder {
         keys::sort(GroupField::NAMES, GroupField::descends, text).map(GroupOrder)
     }
 
+    /// Most blocks first.
+    pub fn by_blocks() -> GroupOrder {
+        GroupOrder(vec![(GroupField::Blocks, true)])
+    }
+
     /// Reverse the order.
     pub fn reversed(mut self) -> GroupOrder {
         self.0.iter_mut().for_each(|(_, descending)| *descending = !*descending);

@@ -12,6 +12,7 @@ use super::unless_pipe_closed;
 mod args;
 mod errors;
 mod evidence;
+mod grown;
 mod growth;
 mod responsible;
 mod written;

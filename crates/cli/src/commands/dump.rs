@@ -6,6 +6,7 @@ use heapledger_analysis::{Names, Seen, Selection, Sort};
 use heapledger_report::{BlocksReport, Context, Form, conversions};
 use heapledger_source::Ledger;
 
+use super::figure::FigureArgs;
 use super::form::Records;
 use super::standard::{ExecutableArgs, FilterArgs, GroupArgs, SortArgs, Usage};
 use super::{
@@ -30,6 +31,8 @@ Examples:
   heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
   heapledger dump --group-by fn --top 10 4711                who holds what
   heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
+  heapledger dump --group-by fn --at peak 4711               who held what at the peak
+  heapledger dump --group-by fn --by calls 4711              who called most, in all
   heapledger dump --columns addr,size,thread,fn --sort size 4711
   heapledger dump -f '%p : %a %n bytes by %f1' heapledger.jq.4711.hl
   heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'", conversions()))]
@@ -50,6 +53,8 @@ pub(crate) struct DumpArgs {
     #[arg(long)]
     pub(crate) blocks: bool,
     #[command(flatten)]
+    pub(crate) figure: FigureArgs,
+    #[command(flatten)]
     pub(crate) form: FormArgs<Records>,
     #[command(flatten)]
     pub(crate) frames: FramesArgs,
@@ -67,10 +72,8 @@ fn show(args: &DumpArgs) -> Result<()> {
     // Mistakes are told before anything is read.
     args.filter.parse()?;
     let is_table = args.groups.by()?.is_some() || args.groups.columns()?.is_some();
-    match args.groups.by()? {
-        Some(_) => drop(args.sort.groups()?),
-        None => drop(args.sort.parse()?),
-    }
+    args.groups.by()?.map_or_else(|| args.sort.parse().map(drop), |_| args.sort.groups().map(drop))?;
+    args.figure.parse(args.groups.by()?.is_some())?;
     if args.form.get().is_of_records() && is_table {
         return Err(Usage::new("-f and --format ecos are for single blocks, not for tables").into());
     }

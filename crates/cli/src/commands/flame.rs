@@ -28,8 +28,8 @@ const NODES_MAX: usize = 200_000;
 #[command(override_usage = "heapledger flame [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 The page is one file that needs nothing from elsewhere: click to zoom, search,
-switch between live, allocated and freed, turn it upside down. --by, --inverted
-and --upwards say how it opens. The picture (SVG) is the same without a script.
+switch between live, allocated, freed, peak and temporary, turn it upside down.
+--by, --at, --inverted and --upwards say how it opens. The picture (SVG) is the same without a script.
 `folded` is the stacks in lines, for other tools.
 
 Without -o the file gets the ledger's name, in the working directory, and
@@ -38,6 +38,7 @@ replaces none.
 Examples:
   heapledger flame heapledger.jq.4711.hl
   heapledger flame --by blocks --inverted -o leak.svg 4711
+  heapledger flame --at peak heapledger.jq.4711.hl
   heapledger flame --diff monday.hl tuesday.hl -o grown.html
   heapledger flame --json 4711 | jq 'select(.live_bytes > 1e6).functions'
   heapledger flame --format folded heapledger.jq.4711.hl | sort | head")]
@@ -91,6 +92,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     {
         bail!("a page is nothing for a terminal; leave -o away or name a file");
     }
+    let measure = args.shape.figure.measure()?;
     // A page has all functions, and a box that shows them.
     let wrappers = args.shape.wrappers || form == Form::Html;
     let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>(), wrappers)?;
@@ -100,7 +102,7 @@ fn show(args: &FlameArgs) -> Result<()> {
         crate::say(&clean(&sentence(note)));
     }
     // Lines for other tools have no room for it.
-    if let Some(gap) = facts.gap.as_ref().filter(|_| form == Form::Folded && args.shape.by.measure().needs_history()) {
+    if let Some(gap) = facts.gap.as_ref().filter(|_| form == Form::Folded && measure.needs_history()) {
         crate::say(gap);
     }
     let Grown { tree, sums, seen } = grown;
@@ -119,7 +121,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let shown: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let identity = Identity::of(&ledgers[0]);
-    let view = facts::view(args);
+    let view = facts::view(args, measure);
     let (tree, facts, sums, seen) = (&tree, &facts, &sums[0], &seen);
     let mut report = FlameReport { tree, facts, view, ledgers: &shown, identity: &identity, sums, seen };
     let write = |out: &mut dyn Write| {

@@ -22,16 +22,18 @@ pub(crate) use shape::ShapeArgs;
 #[command(override_usage = "heapledger tree [OPTIONS] [EXECUTABLE] <FILE|PID>")]
 #[command(after_help = "\
 Chains of functions that call only one other are one line. What holds less than
---min is summed up. Allocated and freed figures are of the live blocks and of
-those frees that the ledger still holds (see --history of `heapledger run`); a
-freed block counts where it was allocated. Functions of --hide are not shown;
-what they hold counts for their callers. In a terminal lines are cut to its
+--min is summed up. Allocated and freed figures are of the whole run; with a
+filter or --threads, and in ledgers without such sums, they are of the live
+blocks and of those frees that the ledger still holds (see --history of
+`heapledger run`). A freed block counts where it was allocated. Functions of
+--hide are not shown; what they hold counts for their callers. In a terminal lines are cut to its
 width; in files and pipes they are whole.
 
 Examples:
   heapledger tree heapledger.jq.4711.hl
   heapledger tree --inverted --wrappers --hide '^my_alloc' --min 5% 4711
   heapledger tree --where 'age > 10s and size >= 4K' 4711
+  heapledger tree --at peak heapledger.jq.4711.hl
   heapledger tree --by allocated --threads --depth 3 heapledger.jq.4711.hl
   heapledger tree --csv --sort name --depth 5 heapledger.jq.4711.hl > tree.csv
   heapledger tree --json 4711 | jq 'select(.function == \"main\").live_bytes'")]
@@ -53,7 +55,7 @@ pub(crate) struct TreeArgs {
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: usize,
     /// Order of the functions below each function, such as blocks:desc,name; keys are bytes, blocks, allocated,
-    /// allocated-blocks, freed, freed-blocks, name [default: most of --by]
+    /// allocated-blocks, freed, freed-blocks, peak, peak-blocks, temporary, temporary-bytes, name [default: most of --by]
     #[arg(short, long, value_name = "KEYS")]
     #[arg(value_parser = proposed(|| TreeOrder::names().collect()), hide_possible_values = true)]
     pub(crate) sort: Option<String>,
@@ -77,7 +79,7 @@ fn show(args: &TreeArgs) -> Result<()> {
     let for_programs = form.is_for_programs();
     let opened = args.ledger.open()?;
     let grown = args.shape.grow(&[&opened.ledger], args.shape.wrappers)?;
-    let measure = args.shape.by.measure();
+    let measure = args.shape.figure.measure()?;
     let default = Least::Share(if for_programs { 0.0 } else { 0.01 });
     // Nothing is shown that does not hold anything, but for programs that want all.
     let least = args.min.unwrap_or(default).of(grown.tree.root().value(measure)).max(u64::from(!for_programs));

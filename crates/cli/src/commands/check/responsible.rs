@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use anyhow::Result;
 use heapledger_analysis::{
     Evidence, Figure, Finding, Leaked, Names, NamingOptions, Responsible, SiteTotals, Suppressions, allocated_by_site,
-    grown, is_kept_by_design,
+    is_kept_by_design, peak_by_site,
 };
 use heapledger_format::Site;
 use heapledger_source::Ledger;
 
 use super::CheckArgs;
+use super::grown::grown_stacks;
 use crate::commands::{NamingArgs, SourceText};
 
 /// Why blocks of the C and the C++ library do not count.
@@ -43,6 +44,13 @@ impl<'a> Naming<'a> {
                 finding.of_frees = Some(held);
                 self.some(&by_site, args.top)
             }
+            (Figure::Peak, _) => match peak_by_site(self.ledger)? {
+                Some(by_site) => {
+                    finding.at_peak = true;
+                    self.some(&by_site, args.top)
+                }
+                None => self.some(self.sites, args.top),
+            },
             // They have stacks of their own.
             (Figure::Errors, _) => Ok(Vec::new()),
             (Figure::LiveBlocks, _) => {
@@ -101,20 +109,4 @@ pub(super) fn leaked(
         }
     }
     Ok(Leaked::of(evidence, Some(&mut |site| excuses.remove(&site))))
-}
-
-/// The stacks that hold more than in the baseline.
-fn grown_stacks(
-    args: &CheckArgs,
-    old: &Ledger,
-    before: &Evidence,
-    sites: &[SiteTotals],
-    names: &mut Names<'_>,
-) -> Result<Vec<Responsible>> {
-    let mut old_names = args.naming.name(old, before.sites().iter().map(|totals| totals.site), SourceText::NotShown)?;
-    let old_stacks: Result<Vec<_>, _> =
-        before.sites().iter().map(|totals| old_names.stack(totals.site).map(|stack| (stack, *totals))).collect();
-    let mut grown = grown(sites, &old_stacks?, |site| names.stack(site))?;
-    grown.truncate(args.top);
-    Ok(grown)
 }

@@ -5,11 +5,13 @@ use std::io::{self, IsTerminal};
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{GroupOrder, Scope};
+use heapledger_analysis::tree::{Measure, SiteSums, Threads};
 use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{BlockTable, Form};
 
 use super::{DumpArgs, select};
 use crate::commands::grouped::{self, Asked};
+use crate::commands::standard::Usage;
 use crate::commands::{Opened, SourceText, find_names, refresh};
 
 /// Blocks as a table.
@@ -35,8 +37,28 @@ pub(super) fn usual(args: &DumpArgs, opened: Opened) -> Result<()> {
 
 /// Blocks, added up.
 pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &GroupOrder) -> Result<()> {
-    let DumpArgs { ledger, filter, groups, limit, form, naming, .. } = args;
+    let DumpArgs { ledger, filter, groups, limit, form, naming, figure, .. } = args;
+    let measure = figure.measure()?;
+    let is_of_sums = !matches!(measure, Measure::LiveBytes | Measure::LiveBlocks);
+    let order = if args.sort.is_given() || measure.is_bytes() { order } else { &GroupOrder::by_blocks() };
     let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };
+    if is_of_sums {
+        if !filter.parse()?.is_all() {
+            return Err(figure.only_of_all(measure).into());
+        }
+        if let Some(other) = by.iter().find(|field| !field.needs_names()) {
+            let name = other.name();
+            return Err(Usage::new(format!(
+                "figures of the whole run and of the peak are known by fn, file, module or stack, not by {name}"
+            ))
+            .into());
+        }
+        let sums = SiteSums::of(&opened.ledger, Threads::Together, None, &mut |_| {})?;
+        figure.check(&sums)?;
+        return grouped::show(&asked, opened, (by, Scope::Blocks), |_, filter, holders, limit, progress| {
+            Groups::of_sums((&sums, measure), by, filter, holders, (order, limit), progress)
+        });
+    }
     grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {
         Groups::of(ledger, by, filter, holders, (order, limit), progress)
     })

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use heapledger_analysis::tree::Measure;
 use heapledger_analysis::{Clock, Identity};
 use heapledger_report::{FlameFacts, FlameSource, FlameView};
 use heapledger_source::Ledger;
@@ -34,7 +35,7 @@ pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_b
 }
 
 /// How it is first shown.
-pub(super) fn view(args: &FlameArgs) -> FlameView {
-    let (measure, inverted, wrappers) = (args.shape.by.measure(), args.shape.inverted, args.shape.wrappers);
+pub(super) fn view(args: &FlameArgs, measure: Measure) -> FlameView {
+    let (inverted, wrappers) = (args.shape.inverted, args.shape.wrappers);
     FlameView { measure, inverted, upwards: args.upwards, wrappers }
 }

@@ -6,12 +6,13 @@ use std::time::SystemTime;
 use anyhow::Result;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Scope;
-use heapledger_analysis::tree::{CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder};
+use heapledger_analysis::tree::{CallTree, SameFunction, Side, SiteSums, Threads, TreeBuilder};
 use heapledger_analysis::{Clock, Note, Seen};
 use heapledger_format::ThreadRow;
 use heapledger_report::thread_name;
 use heapledger_source::{Ledger, Thread};
 
+use crate::commands::figure::FigureArgs;
 use crate::commands::standard::FilterArgs;
 use crate::commands::{NamingArgs, Progress, SourceText, find_names};
 
@@ -31,9 +32,8 @@ pub(crate) struct ShapeArgs {
     /// Allocating functions first, with their callers below
     #[arg(short, long)]
     pub(crate) inverted: bool,
-    /// The figure that the tree adds up
-    #[arg(short, long, value_enum, value_name = "FIGURE", default_value_t = By::Bytes)]
-    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) figure: FigureArgs,
     /// Make the allocating threads the first level
     #[arg(long)]
     pub(crate) threads: bool,
@@ -45,36 +45,6 @@ pub(crate) struct ShapeArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
-}
-
-/// What a tree counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum By {
-    /// Bytes of live blocks
-    Bytes,
-    /// Live blocks
-    Blocks,
-    /// Bytes of live blocks and of freed ones in the history
-    Allocated,
-    /// The same in blocks
-    AllocatedBlocks,
-    /// Bytes of freed blocks in the history
-    Freed,
-    /// The same in blocks
-    FreedBlocks,
-}
-
-impl By {
-    pub(crate) fn measure(self) -> Measure {
-        match self {
-            By::Bytes => Measure::LiveBytes,
-            By::Blocks => Measure::LiveBlocks,
-            By::Allocated => Measure::AllocatedBytes,
-            By::AllocatedBlocks => Measure::AllocatedBlocks,
-            By::Freed => Measure::FreedBytes,
-            By::FreedBlocks => Measure::FreedBlocks,
-        }
-    }
 }
 
 /// A tree, and what it was made from.
@@ -90,6 +60,7 @@ impl ShapeArgs {
     /// for. `wrappers`: with what is left out else, whether or not that is asked for.
     pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger], wrappers: bool) -> Result<Grown> {
         self.naming.check(ledgers)?;
+        self.figure.measure()?;
         let holders = self.filter.shown(wrappers)?;
         let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
         let mut builder = TreeBuilder::new(same, &holders);
@@ -104,6 +75,7 @@ impl ShapeArgs {
             let apart = if self.threads { Threads::Apart } else { Threads::Together };
             let sums = SiteSums::of(ledger, apart, Some(&mut filter), &mut |part| progress.show(part))?;
             drop(progress);
+            self.figure.check(&sums)?;
             let mut names = filter.into_names();
             if ledgers.len() == 1 && sums.sites.is_empty() {
                 self.filter.tell_unknown(ledger, &mut names)?;
