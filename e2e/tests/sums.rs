@@ -173,6 +173,9 @@ fn commands_answer_of_the_peak_and_of_the_whole_run() -> Result {
             ran.err()
         );
     }
+    let stats = read("stats", &ledger, &["--at", "peak", "--top", "0"])?;
+    let bytes = stats[1]["top_sites"].as_array().into_iter().flatten().map(|site| site["bytes"].as_u64().unwrap_or(0));
+    check!(stats[1]["top_sites_at_peak"] == true && bytes.sum::<u64>() == stats[1]["peak_bytes"], "{}", stats[1]);
     let checked = say(&["check", "--max-peak", "1"])?;
     check!(checked.out().contains("at the peak") && checked.out().contains("site_"), "{}", checked.out());
     Ok(())

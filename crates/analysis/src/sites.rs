@@ -65,6 +65,8 @@ pub struct Sites {
     pub packed_bytes: Option<u64>,
     /// Those that hold most bytes, most first.
     pub top: Vec<SiteTotals>,
+    /// They are those that held most when most bytes lived.
+    pub at_peak: bool,
 }
 
 impl Sites {

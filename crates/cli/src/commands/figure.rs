@@ -18,11 +18,18 @@ pub(crate) struct FigureArgs {
 
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum At {
+pub(crate) enum At {
     /// When the ledger ends; of a running program, now
     End,
     /// When the most bytes lived
     Peak,
+}
+
+impl At {
+    /// Why a ledger does not tell of the peak; `is_of_all`: of all blocks.
+    pub(crate) fn not_known(self, is_of_all: bool) -> anyhow::Error {
+        if is_of_all { not_said(Measure::PeakBytes) } else { only_of_all(Measure::PeakBytes).into() }
+    }
 }
 
 /// What is counted.
@@ -65,11 +72,6 @@ impl FigureArgs {
         self.measure().map(drop)
     }
 
-    /// Why a figure cannot be had of some blocks.
-    pub(crate) fn only_of_all(&self, measure: Measure) -> Usage {
-        Usage::new(format!("{} is known by call site, of all blocks: not with a filter or --threads", what(measure)))
-    }
-
     /// The figure.
     ///
     /// # Errors
@@ -100,17 +102,26 @@ impl FigureArgs {
         let measure = self.measure()?;
         let what = what(measure);
         if measure.needs_sums() && (sums.filter.is_some() || sums.by_thread) {
-            return Err(self.only_of_all(measure).into());
+            return Err(only_of_all(measure).into());
         }
         let is_known = sums.is_whole && (!measure.is_of_peak() || sums.peak_error.is_some());
         if measure.needs_sums() && !is_known {
-            bail!("this ledger does not say {what}");
+            return Err(not_said(measure));
         }
         if measure.needs_sums() && !measure.is_of_peak() && sums.sampled.is_some() {
             bail!("a sampled ledger does not say {what}");
         }
         Ok(())
     }
+}
+
+/// Why a figure cannot be had of some blocks.
+pub(crate) fn only_of_all(measure: Measure) -> Usage {
+    Usage::new(format!("{} is known by call site, of all blocks: not with a filter or --threads", what(measure)))
+}
+
+fn not_said(measure: Measure) -> anyhow::Error {
+    anyhow::anyhow!("this ledger does not say {}", what(measure))
 }
 
 /// What the figure tells.

@@ -1,11 +1,12 @@
 //! `heapledger stats`: totals.
 
 use anyhow::Result;
-use heapledger_analysis::Summary;
 use heapledger_analysis::query::Scope;
+use heapledger_analysis::{Summary, peak_by_site};
 use heapledger_format::Site;
 use heapledger_report::{Form, StatsReport};
 
+use super::figure::At;
 use super::form::Totals;
 use super::standard::{ExecutableArgs, FilterArgs, Usage};
 
@@ -21,6 +22,7 @@ const THREADS: usize = 40;
 Examples:
   heapledger stats heapledger.jq.4711.hl
   heapledger stats 4711                 a process that runs under heapledger now
+  heapledger stats --at peak heapledger.jq.4711.hl
   heapledger stats --where 'fn ~ \"^parse\"' 4711   of these blocks only
   heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
@@ -31,6 +33,9 @@ pub(crate) struct StatsArgs {
     /// Show the N call sites that hold most, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
+    /// Of which moment the call sites are: the last one, or the one at which most bytes lived
+    #[arg(long, value_enum, value_name = "MOMENT", default_value_t = At::End)]
+    pub(crate) at: At,
     /// Show all threads, not only the 40 that hold most
     #[arg(short, long)]
     pub(crate) all: bool,
@@ -64,6 +69,12 @@ fn show(args: &StatsArgs) -> Result<()> {
     let top = if args.top == 0 { usize::MAX } else { args.top };
     let mut summary = Summary::matching(ledger, clock, top, Some(&mut filter), &mut |part| progress.show(part))?;
     drop(progress);
+    if args.at == At::Peak {
+        let of_peak = if asked.is_all() { peak_by_site(ledger)? } else { None };
+        summary.sites.top = of_peak.ok_or_else(|| args.at.not_known(asked.is_all()))?;
+        summary.sites.top.truncate(top);
+        summary.sites.at_peak = true;
+    }
     // ecosmdd shows no stacks.
     let shown = if *form == Form::Ecos { &[][..] } else { &summary.sites.top };
     let sites: Vec<Site> = shown.iter().map(|totals| totals.site).collect();

@@ -166,6 +166,7 @@ struct StatsLine<'a> {
     losses: Option<BTreeMap<&'static str, u64>>,
     counters: Option<BTreeMap<&'static str, u64>>,
     top_sites: Vec<TopJson<'a>>,
+    top_sites_at_peak: bool,
     threads: Vec<ThreadTotalsJson<'a>>,
     heaps: Vec<HeapJson<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -234,6 +235,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
                 frames: &stack.frames,
             })
             .collect(),
+        top_sites_at_peak: summary.sites.at_peak,
         threads: threads(summary),
         heaps: heaps(summary),
         accounts: accounts::json(summary),

@@ -253,6 +253,9 @@ pub(crate) fn sites(fields: &mut Fields<'_>, summary: &Summary, top: &[NamedStac
     let held: Vec<(String, String)> = held.collect();
     let bytes_width = held.iter().map(|(bytes, _)| bytes.len()).max().unwrap_or(0);
     let blocks_width = held.iter().map(|(_, blocks)| blocks.len()).max().unwrap_or(0);
+    if sites.at_peak && !held.is_empty() {
+        fields.entry("", "at the peak:")?;
+    }
     for ((bytes, blocks), stack) in held.iter().zip(top) {
         let who = frames::callers(stack);
         fields.entry("", &format!("{bytes:>bytes_width$} in {blocks:<blocks_width$}  {who}"))?;

@@ -10,6 +10,7 @@ use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{BlockTable, Form};
 
 use super::{DumpArgs, select};
+use crate::commands::figure::only_of_all;
 use crate::commands::grouped::{self, Asked};
 use crate::commands::standard::Usage;
 use crate::commands::{Opened, SourceText, find_names, refresh};
@@ -44,7 +45,7 @@ pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &Grou
     let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };
     if is_of_sums {
         if !filter.parse()?.is_all() {
-            return Err(figure.only_of_all(measure).into());
+            return Err(only_of_all(measure).into());
         }
         if let Some(other) = by.iter().find(|field| !field.needs_names()) {
             let name = other.name();
