@@ -120,7 +120,8 @@ pub(crate) fn only_of_all(measure: Measure) -> Usage {
     Usage::new(format!("{} is known by call site, of all blocks: not with a filter or --threads", what(measure)))
 }
 
-fn not_said(measure: Measure) -> anyhow::Error {
+/// Why a figure cannot be had of a ledger.
+pub(crate) fn not_said(measure: Measure) -> anyhow::Error {
     anyhow::anyhow!("this ledger does not say {}", what(measure))
 }
 

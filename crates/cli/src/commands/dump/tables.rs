@@ -10,7 +10,7 @@ use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{BlockTable, Form};
 
 use super::{DumpArgs, select};
-use crate::commands::figure::only_of_all;
+use crate::commands::figure::{not_said, only_of_all};
 use crate::commands::grouped::{self, Asked};
 use crate::commands::standard::Usage;
 use crate::commands::{Opened, SourceText, find_names, refresh};
@@ -55,6 +55,9 @@ pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &Grou
             .into());
         }
         let sums = SiteSums::of(&opened.ledger, Threads::Together, None, &mut |_| {})?;
+        if !sums.is_whole {
+            return Err(not_said(measure));
+        }
         figure.check(&sums)?;
         return grouped::show(&asked, opened, (by, Scope::Blocks), |_, filter, holders, limit, progress| {
             Groups::of_sums((&sums, measure), by, filter, holders, (order, limit), progress)
