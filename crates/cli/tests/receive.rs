@@ -179,3 +179,26 @@ fn what_is_none_is_refused() {
         assert!(!scratch.cwd().join("text.hl").exists());
     }
 }
+
+/// Who waits for somebody to write into a pipe can be ended like anybody else.
+#[test]
+fn an_interrupt_ends_what_waits_for_a_pipe() {
+    let scratch = Scratch::new("receive-pipe");
+    let made = Command::new("mkfifo").arg(scratch.cwd().join("pipe")).status();
+    assert!(made.expect("mkfifo is needed for this test").success());
+    let mut child = receiving(&scratch, &["pipe"]);
+    let begun = Instant::now();
+    loop {
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(killed.expect("kill is needed for this test").success());
+        if child.try_wait().expect("it can be asked").is_some() {
+            break;
+        }
+        let is_over = begun.elapsed() > LIMIT;
+        if is_over {
+            child.kill().expect("it can be ended");
+        }
+        assert!(!is_over, "it waits");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

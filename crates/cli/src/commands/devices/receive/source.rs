@@ -27,22 +27,27 @@ pub(super) enum Came {
 /// Opens what was named, and lets what comes go to `sender`. If the device is to be asked for its live blocks, it is.
 pub(super) fn open(source: &OsStr, ask: bool, sender: SyncSender<Came>) -> Result<()> {
     let text = source.to_string_lossy();
-    // Before any thread is there: all of them leave these signals to the one that waits.
+    // Before any thread is there: all of them leave these signals to the one that waits. Not before the source is open: whoever waits for the other
+    // end of a pipe, or for a host, is ended by them as usual.
     let told = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect::<SigSet>();
-    told.thread_block().context("signals cannot be waited for")?;
+    let block = || told.thread_block().context("signals cannot be waited for");
     let failed = || format!("{text} cannot be opened");
     if let Some(address) = text.strip_prefix("tcp://") {
         let mut stream = TcpStream::connect(address).with_context(failed)?;
         if ask {
             stream.write_all(ASK).with_context(failed)?;
         }
+        block()?;
         read(stream, sender.clone());
     } else if let Some(address) = text.strip_prefix("udp://") {
         if ask {
             bail!("a device that sends packets cannot be asked: nobody knows where it is");
         }
-        packets(UdpSocket::bind(address).with_context(failed)?, sender.clone());
+        let socket = UdpSocket::bind(address).with_context(failed)?;
+        block()?;
+        packets(socket, sender.clone());
     } else if source == "-" {
+        block()?;
         read(io::stdin(), sender.clone());
     } else {
         let is_device = std::fs::metadata(Path::new(source)).is_ok_and(|data| data.file_type().is_char_device());
@@ -57,6 +62,7 @@ pub(super) fn open(source: &OsStr, ask: bool, sender: SyncSender<Came>) -> Resul
             }
             file.write_all(ASK).with_context(failed)?;
         }
+        block()?;
         read(file, sender.clone());
     }
     thread::spawn(move || {
