@@ -22,7 +22,7 @@ fn the_ledger_is_finished_and_told_of() {
     let said = text(&seen.stderr);
     assert!(said.starts_with("heapledger: sh ended with status 7 after "), "{said}");
     assert!(said.contains("5 blocks") && said.contains("1.00 KiB in 2 blocks"), "{said}");
-    assert!(said.ends_with("  next         heapledger dump heapledger.sh.4242.hl\n"), "{said}");
+    assert!(said.ends_with("  next         heapledger tree heapledger.sh.4242.hl\n"), "{said}");
     assert!(said.lines().count() <= 10);
     assert!(seen.stdout.is_empty());
     let ledger = Ledger::open(scratch.cwd().join("heapledger.sh.4242.hl")).expect("a ledger");
@@ -59,7 +59,7 @@ fn a_chain_of_execs_leaves_a_ledger_for_each_program() {
     assert_eq!(ledger("out.hl").process().number("exit"), Some(0), "the last program has the name asked for");
     assert_eq!(ledger("out.hl.1").process().number("exit"), None);
     let said = text(&seen.stderr);
-    assert!(said.contains("before exec  out.hl.2 and 1 more\n") && said.contains("dump out.hl\n"), "{said}");
+    assert!(said.contains("before exec  out.hl.2 and 1 more\n") && said.contains("tree out.hl\n"), "{said}");
     assert!(scratch.unfinished().is_empty());
 }
 

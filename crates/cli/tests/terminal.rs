@@ -49,11 +49,11 @@ fn long_text_goes_through_the_pager_and_short_text_does_not() {
     ledger(&scratch, 50);
     let kept = scratch.cwd().join("kept");
     let pager = ("PAGER", "tee kept");
-    let shown = on_terminal(&scratch, "dump x.hl", &[pager]);
+    let shown = on_terminal(&scratch, "dump --blocks x.hl", &[pager]);
     assert!(shown.contains("50 blocks") && shown.ends_with("status 0\n"), "{shown}");
     assert!(read(&kept).contains("\x1b[1m") && read(&kept).contains("50 blocks, "), "colours go through: {shown}");
 
-    for arguments in ["dump --limit 1 x.hl", "dump --no-pager x.hl", "dump --json x.hl"] {
+    for arguments in ["dump --limit 1 x.hl", "dump --blocks --no-pager x.hl", "dump --json x.hl"] {
         fs::remove_file(&kept).unwrap_or_default();
         let shown = on_terminal(&scratch, arguments, &[pager]);
         assert!(shown.ends_with("status 0\n") && shown.lines().count() > 2, "{arguments}: {shown}");
@@ -62,11 +62,11 @@ fn long_text_goes_through_the_pager_and_short_text_does_not() {
     for variables in
         [&[pager, ("HEAPLEDGER_PAGER", "cat")][..], &[pager, ("HEAPLEDGER_PAGER", "")], &[pager, ("TERM", "dumb")]]
     {
-        assert!(on_terminal(&scratch, "dump x.hl", variables).contains("50 blocks"));
+        assert!(on_terminal(&scratch, "dump --blocks x.hl", variables).contains("50 blocks"));
         assert!(!kept.exists(), "{variables:?}: a pager that is not wanted");
     }
     let own = [pager, ("HEAPLEDGER_PAGER", "X=1 tee own | tee kept")];
-    assert!(on_terminal(&scratch, "dump x.hl", &own).contains("50 blocks"));
+    assert!(on_terminal(&scratch, "dump --blocks x.hl", &own).contains("50 blocks"));
     assert_eq!(read(&kept), read(&scratch.cwd().join("own")), "a shell runs what needs one");
 }
 
@@ -81,9 +81,9 @@ fn sentences_are_wrapped_on_a_terminal_only() {
         let lines = notes.lines().skip(1).filter(|line| line.starts_with("  ")).map(str::to_owned);
         lines.collect::<Vec<_>>()
     };
-    let narrow = told(&on_terminal(&scratch, "dump x.hl", &[("NO_COLOR", "1")]));
+    let narrow = told(&on_terminal(&scratch, "dump --blocks x.hl", &[("NO_COLOR", "1")]));
     assert!(narrow.len() > 1 && narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:?}");
-    let wide = told(&on_terminal(&scratch, "dump x.hl | sed ''", &[]));
+    let wide = told(&on_terminal(&scratch, "dump --blocks x.hl | sed ''", &[]));
     assert_eq!(wide.len(), 1, "{wide:?}");
     let words = |lines: &[String]| lines.join(" ").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&narrow), words(&wide));

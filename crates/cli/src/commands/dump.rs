@@ -31,8 +31,8 @@ Examples:
   heapledger dump -Fthread=4 -Fsize_min=1024 -SNs heapledger.jq.4711.hl
   heapledger dump --group-by fn --top 10 4711                who holds what
   heapledger dump --group-by stack --where 'age > 1m' 4711   with call stacks
-  heapledger dump --group-by fn --at peak 4711               who held what at the peak
-  heapledger dump --group-by fn --by calls 4711              who called most, in all
+  heapledger dump --group-by fn --at peak 4711               who held the peak
+  heapledger dump --group-by fn --by calls 4711              who calls most
   heapledger dump --columns addr,size,thread,fn --sort size 4711
   heapledger dump -f '%p : %a %n bytes by %f1' heapledger.jq.4711.hl
   heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'", conversions()))]
