@@ -29,7 +29,8 @@ const NODES_MAX: usize = 200_000;
 #[command(after_help = "\
 The page is one file that needs nothing from elsewhere: click to zoom, search,
 switch between live, allocated, freed, peak and temporary, turn it upside down.
---by, --at, --inverted and --upwards say how it opens. The picture (SVG) is the same without a script.
+--by, --at, --inverted and --upwards say how it opens. The picture (SVG) is the
+same without a script.
 `folded` is the stacks in lines, for other tools.
 
 Without -o the file gets the ledger's name, in the working directory, and

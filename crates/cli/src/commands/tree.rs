@@ -26,8 +26,8 @@ Chains of functions that call only one other are one line. What holds less than
 filter or --threads, and in ledgers without such sums, they are of the live
 blocks and of those frees that the ledger still holds (see --history of
 `heapledger run`). A freed block counts where it was allocated. Functions of
---hide are not shown; what they hold counts for their callers. In a terminal lines are cut to its
-width; in files and pipes they are whole.
+--hide are not shown; what they hold counts for their callers. In a terminal
+lines are cut to its width; in files and pipes they are whole.
 
 Examples:
   heapledger tree heapledger.jq.4711.hl
