@@ -181,7 +181,7 @@ const tell = () => {
 };
 const head = () => {
   const [now, then] = amounts(root);
-  const by = state.by & ~1, what = LABEL[by].split(' ')[0];
+  const by = state.by & ~1, kind = LABEL[by].split(' ')[0], what = kind === 'peak' ? 'at the peak' : kind;
   const all = (a) => `${words(by, figure(a, 0, by))} in ${words(by + 1, figure(a, 0, by + 1))} blocks`;
   const part = partOf(by) && `, ${partOf(by)}`;
   const text = compared
