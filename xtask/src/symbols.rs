@@ -17,6 +17,9 @@ const FOR_CALLS: &str = "heapledger_judging";
 /// The list of functions whose calls are judged.
 const JUDGED: &str = "crates/calls/src/list.rs";
 
+/// What it answers beside these: each function that C can call.
+const ANSWERED: &str = "crates/calls/src/heap.rs";
+
 /// What a library may take from others, all of it only if it is there: the loader's list of modules, glibc's or musl's; what the program
 /// has written down for it; and what is looked for by name where there is no such list, in static programs.
 const IMPORTED: &[&str] = &["_r_debug", "_dl_debug_addr", "heapledger_options", "_dl_find_object", "__libc_stack_end"];
@@ -28,8 +31,9 @@ pub(crate) fn check() -> Result {
     let mut offered: BTreeSet<_> = replaced.union(&api).cloned().collect();
     offered.insert(FOR_CALLS.to_owned());
     compare("libheapledger_preload.so", &offered, &format!("{LIST} and {API}"))?;
-    let calls = compare("libheapledger_calls.so", &judged, JUDGED)?;
-    calls_none_of_its_own(&calls, &judged)?;
+    let of_calls: BTreeSet<_> = judged.union(&answered()?).cloned().collect();
+    let calls = compare("libheapledger_calls.so", &of_calls, &format!("{JUDGED} and {ANSWERED}"))?;
+    calls_none_of_its_own(&calls, &of_calls)?;
     let (replaced, api, judged) = (replaced.len(), api.len(), judged.len());
     println!(
         "{replaced} replaced functions, {api} of the C API and {judged} whose calls are judged are exported, all of them from the lists; \
@@ -79,6 +83,13 @@ fn api() -> Result<BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join(API)).map_err(|error| format!("{API}: {error}"))?;
     let rows = text.lines().filter_map(|line| line.trim_start().split_once("::heapledger_"));
     Ok(rows.filter_map(|(_, rest)| Some(format!("heapledger_{}", rest.split(' ').next()?))).collect())
+}
+
+/// The names in lines such as `extern "C" fn mallinfo2() -> Figures {`.
+fn answered() -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join(ANSWERED)).map_err(|error| format!("{ANSWERED}: {error}"))?;
+    let names = text.lines().filter_map(|line| line.strip_prefix("extern \"C\" fn ")?.split('(').next());
+    Ok(names.map(str::to_owned).collect())
 }
 
 /// The names between quotation marks in lines such as `call_stub Malloc = "malloc": …`.
