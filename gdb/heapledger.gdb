@@ -378,7 +378,8 @@ define mdd_target
         mdd_show_all
         shell mv -f .mddout.copy mddout.target; echo mddout.target > .mddout.target
         # The file that gdb has loaded, if it lies where it says (type 2 of ELF).
-        pipe info files | awk '/^Symbols from "/ { sub(/^Symbols from "/, ""); sub(/"[.]$/, ""); print; exit }' > .mddout.exe
+        # All is read, though the first line does: gdb gives up where nobody reads on.
+        pipe info files | awk '/^Symbols from "/ && !done++ { sub(/^Symbols from "/, ""); sub(/"[.]$/, ""); print }' > .mddout.exe
         shell read -r exe < .mddout.exe; case `od -An -tu1 -j16 -N2 "$exe" 2> /dev/null | tr -d ' '` in 20|02) printf '%s\n' "--exe=$exe" > .mddout.exe;; *) : > .mddout.exe;; esac
       end
     end

@@ -172,7 +172,7 @@ fn what_is_written_can_be_written_again() -> Result {
         check!(fs::metadata(path).is_ok_and(|meta| meta.len() > 0), "{path} is not there");
     }
     let files = |directory: &str| fs::read_dir(sdk.prefix.join(directory)).map(Iterator::count).unwrap_or(0);
-    check!(files("include") == 2 && files("lib") == 5, "{} in include, {} in lib", files("include"), files("lib"));
+    check!(files("include") == 3 && files("lib") == 6, "{} in include, {} in lib", files("include"), files("lib"));
     let header = root().join("crates/api/include/heapledger.h");
     check!(fs::read(sdk.prefix.join("include/heapledger.h")).ok() == fs::read(header).ok(), "another header");
     let program = sdk.linked("own", &[])?;

@@ -56,7 +56,7 @@ fn commands(address: u64, watched: &str) -> Vec<(String, String)> {
         ("history --limit 1", "malloc "),
         ("check --max-live 1M", "the limit is 1.00 MiB"),
         ("tree --by blocks", "live blocks"),
-        ("flame --format folded -o -", ";main;take "),
+        ("flame --format folded -o -", "main;take "),
         (&format!("whereis {address:#x}"), "is in a live block"),
         (&format!("watch {address:#x}"), watched),
     ]
