@@ -1,6 +1,6 @@
 // flags: -pthread
 // stress: 1
-// losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost unknown_frees stacks_broken
+// losses: lost_no_record lost_no_index lost_no_thread sites_full history_lost sums_lost unknown_frees stacks_broken
 // expect: live fn=taken_block count=0
 // expect: live fn=later_blocks kind=malloc count=5 bytes=385
 // Threads use up an address space of 384 MiB, again and again: whoever is refused gets NULL and ENOMEM, frees all, and gets memory once
