@@ -164,7 +164,7 @@ fn the_history_of_thousands_of_threads_holds_what_it_has_room_for() -> Result {
         let lost = stats["losses"]["history_lost"].as_u64().unwrap_or(0);
         // A ring with fewer entries than there are threads may be full for a moment, as long as those that lease its parts add them up: a
         // free that finds no room then is in the sums all the same.
-        let most = if capacity < 300 { freed / 5 } else { 0 };
+        let most = if capacity < 300 { freed / 2 } else { 0 };
         check!(freed > 600 && lost <= most, "{name}: {lost} of {freed} frees found no room: {stats}");
     }
     Ok(())
