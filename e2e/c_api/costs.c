@@ -8,7 +8,7 @@
 #include <heapledger.h>
 #endif
 
-enum { SEGMENTS = 8, PAIRS = 500, RECORDS_MAX = 200000 };
+enum { SEGMENTS = 8, PAIRS = 512, RECORDS_MAX = 200000 };
 
 __attribute__((noinline)) void segment(void) { __asm__ volatile(""); }
 

@@ -1,4 +1,4 @@
-// What operators of C++ cost when they are recorded: callgrind counts from one call of `segment` to the next, each of 500 pairs.
+// What operators of C++ cost when they are recorded: callgrind counts from one call of `segment` to the next, each of 512 pairs.
 
 #include <new>
 
@@ -17,7 +17,7 @@ __attribute__((noinline)) void pair() {
 int main() {
     for (int round = 0; round < 8; round++) {
         segment();
-        for (int index = 0; index < 500; index++) pair();
+        for (int index = 0; index < 512; index++) pair();
     }
     segment();
 }

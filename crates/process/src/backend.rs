@@ -196,13 +196,17 @@ impl Access<'_> {
 #[inline(never)]
 fn after_history(shared: &Shared, mut state: Entered) {
     state.is_due = false;
+    state.add_at_hand(shared);
     if state.next_entry == state.end_entry {
-        state.end_entries(shared, 1);
-    }
-    if state.is_at_hand {
-        state.is_at_hand = false;
-        if !summing::add_one(shared, &state) {
-            state.count(TallyCounter::SumsLost, 1);
+        if state.entries == 1 {
+            // Adding may take long, where a row is to be made or another thread has the processor, and a ring is small where threads are
+            // many: the entry goes back first.
+            let entry = state.end_entry.wrapping_sub(1);
+            summing::take_in_hand(shared, &mut state, entry);
+            state.give_entries_back(shared);
+            state.add_at_hand(shared);
+        } else {
+            state.end_entries(shared, 1);
         }
     }
 }
@@ -224,12 +228,28 @@ impl Entered<'_> {
     /// Gives back what is leased of the history, added up. `events`: see [`summing::add_entries`].
     pub(crate) fn end_entries(&mut self, shared: &Shared, events: u64) {
         if self.entries != 0 {
-            let lease = Lease { first: self.end_entry.wrapping_sub(self.entries), count: self.entries };
             // Nobody else writes there before the lease is over.
-            let lost = summing::add_entries(shared, self, lease.first..self.next_entry, events);
+            let first = self.end_entry.wrapping_sub(self.entries);
+            let lost = summing::add_entries(shared, self, first..self.next_entry, events);
             self.count(TallyCounter::SumsLost, lost);
-            (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
-            shared.history.release(shared.ledger(), lease);
+            self.give_entries_back(shared);
+        }
+    }
+
+    /// The same of those that were added up, or are about to be.
+    fn give_entries_back(&mut self, shared: &Shared) {
+        let lease = Lease { first: self.end_entry.wrapping_sub(self.entries), count: self.entries };
+        (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
+        shared.history.release(shared.ledger(), lease);
+    }
+
+    /// Adds up what is at hand, if anything is.
+    pub(crate) fn add_at_hand(&mut self, shared: &Shared) {
+        if self.is_at_hand {
+            self.is_at_hand = false;
+            if !summing::add_one(shared, self) {
+                self.count(TallyCounter::SumsLost, 1);
+            }
         }
     }
 }

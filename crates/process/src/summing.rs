@@ -317,6 +317,20 @@ fn add_all<const ALONE: bool, const SAMPLED: bool>(
     lost
 }
 
+/// Takes what an entry says [in hand](ThreadBooks::at_hand), and marks it as added, which it will be: who looks in between misses one
+/// block of this thread.
+pub(crate) fn take_in_hand(shared: &Shared, state: &mut ThreadBooks, entry: u64) {
+    let history = shared.ledger().section(SectionKind::History);
+    let words: &[AtomicU64; HISTORY_WORDS] = history.element(entry);
+    let taken = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+    let [_, marked, _, _, end, ..] = taken;
+    if marked & IS_SUMMED == 0 && end & NUMBER_MASK != 0 {
+        (state.at_hand, state.is_at_hand) = (taken, true);
+        let [_, address, ..] = words;
+        sums::mark(address, marked | IS_SUMMED);
+    }
+}
+
 /// Adds a free that is not in the history, but [at hand](ThreadBooks::at_hand). False if there is no room for its call site.
 #[inline(always)]
 pub(crate) fn add_one(shared: &Shared, state: &ThreadBooks) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! A thread fills entries with what it frees, and adds them to the rows of their call sites later, all that it has filled at once; then
 //! it marks each as added. So what was freed of a call site is its row, and the entries that are not marked, at every moment; but for one
-//! entry of each thread, which counts twice for a few instructions. Nobody waits: a row to which
+//! entry of each thread, which counts twice for a few instructions, or, where a thread has leased one alone, is marked first and counts
+//! nowhere until it is added. Nobody waits: a row to which
 //! several threads add is added to by locked instructions.
 //!
 //! # The peak

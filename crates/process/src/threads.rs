@@ -246,6 +246,8 @@ fn retire(shared: &Shared, mut state: Entered) {
     if state.entries != 0 {
         state.end_entries(shared, 0);
     }
+    // A hook that was left by a jump has not come to that.
+    state.add_at_hand(shared);
     state.entries_filled = 0;
     state.count(TallyCounter::NumbersUnused, state.end_number.wrapping_sub(state.next_number));
     state.next_number = state.end_number;
