@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use heapledger_e2e::chip::{MACHINES, RAM_BYTES};
+use heapledger_e2e::chip::{MACHINES, Machine, RAM_BYTES};
 use heapledger_e2e::ledger::read;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
@@ -152,6 +152,27 @@ fn its_ledger_by_wire_by_ring_and_by_gdb_is_one() -> Result {
     Ok(())
 }
 
+/// The end of whatever still runs when a test does.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A firmware that waits for a debugger at a port, and has its second line at another one.
+fn halted(chip: &Machine, firmware: &Path, debugger: u16, second: &str) -> Result<Ends> {
+    let mut qemu = command("timeout");
+    let words = chip.qemu().join(" ").replace("-serial none", "");
+    qemu.arg("100").args(words.split_whitespace()).args(["-no-reboot", "-S", "-gdb"]);
+    qemu.args([format!("tcp:127.0.0.1:{debugger}"), "-serial".into(), "null".into(), "-serial".into()]);
+    qemu.args([&format!("tcp:127.0.0.1:{second}"), "-serial", "null", "-kernel"]).arg(firmware);
+    let qemu = qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Ends(qemu.spawn().map_err(text)?))
+}
+
 /// gdb starts a host's receiving where a window of the firmware starts, and ends it where that stops.
 #[test]
 fn gdb_starts_and_stops_receiving_with_a_window() -> Result {
@@ -161,17 +182,7 @@ fn gdb_starts_and_stops_receiving_with_a_window() -> Result {
     let [window, ram, started] = ["window.hl", "ram.bin", "started"].map(|name| scratch.path(name));
     let [second, debugger] = [free_port()?, free_port()?];
     let directory = heapledger().parent().ok_or("the command lies nowhere")?.to_owned();
-    let mut qemu = command("timeout");
-    let words = chip.qemu().join(" ").replace("-serial none", "");
-    qemu.arg("100").args(words.split_whitespace()).args([
-        "-no-reboot",
-        "-S",
-        "-gdb",
-        &format!("tcp:127.0.0.1:{debugger}"),
-    ]);
-    qemu.args(["-serial", "null", "-serial", &format!("tcp:127.0.0.1:{second},server=on,wait=on"), "-serial", "null"]);
-    let qemu = qemu.arg("-kernel").arg(&firmware).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut running = qemu.spawn().map_err(text)?;
+    let mut running = halted(chip, &firmware, debugger, &format!("{second},server=on,wait=on"))?;
     // Somebody asks for all that lives, and is gone when the window has started: the line is one host's at a time.
     let begun = Instant::now();
     let mut asks = loop {
@@ -207,23 +218,13 @@ fn gdb_starts_and_stops_receiving_with_a_window() -> Result {
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     gdb.args(["100", "gdb-multiarch", "-q", "-nx", "-batch", "-x"]).arg(&script).arg(&firmware).env("PATH", path);
     let saved = process::run(&mut gdb)?;
-    let ended = running.wait().map_err(text)?;
+    let ended = running.0.wait().map_err(text)?;
     asker.join().map_err(|_| "the asker has ended")?.map_err(text)?;
     let said = format!("{ended:?}: {} {}", saved.out(), saved.err());
     check!(ram.exists() && window.exists(), "{said}");
     check!(saved.out().contains("receiving from") && saved.out().contains("live blocks"), "{said}");
     check!(records("dump", &window, &[])? == records("dump", &ram, &[])?, "{said}");
     Ok(())
-}
-
-/// The end of whatever still runs when a test does.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A debugger empties a ring that is far too small for all of it, while the firmware runs, into a pipe; `heapledger receive` makes a ledger of that, which
@@ -239,17 +240,7 @@ fn a_ring_that_is_emptied_while_the_firmware_runs_gives_the_same_ledger() -> Res
     let mut receive = command(heapledger());
     receive.arg("receive").arg(&pipe).arg("-o").arg(&live).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut receiving = Ends(receive.spawn().map_err(text)?);
-    let mut qemu = command("timeout");
-    let words = chip.qemu().join(" ").replace("-serial none", "");
-    qemu.arg("100").args(words.split_whitespace()).args([
-        "-no-reboot",
-        "-S",
-        "-gdb",
-        &format!("tcp:127.0.0.1:{debugger}"),
-    ]);
-    qemu.args(["-serial", "null", "-serial", &format!("tcp:127.0.0.1:{second},server=on,wait=off"), "-serial", "null"]);
-    let qemu = qemu.arg("-kernel").arg(&firmware).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut running = Ends(qemu.spawn().map_err(text)?);
+    let mut running = halted(chip, &firmware, debugger, &format!("{second},server=on,wait=off"))?;
     let (from, to) = (chip.ram, chip.ram + RAM_BYTES);
     let empties = root().join("gdb/heapledger-rtt.gdb");
     let commands = format!(
