@@ -29,7 +29,7 @@ use crate::sums::{self, CutWords};
 pub const CACHE_SETS: usize = 4096;
 
 /// Sets of a thread's memory of whole stacks, and words of all stacks in it: 712 KiB, of which only what is used is ever touched.
-pub const MEMO_SETS: usize = 2048;
+pub const MEMO_SETS: usize = 1024;
 /// See [`MEMO_SETS`].
 pub const MEMO_WORDS: usize = 48 << 10;
 

@@ -77,11 +77,13 @@ const GUESSED: u16 = 2;
 const VACANT: StackEntry =
     StackEntry { ip: 0, sp: 0, bp: 0, high: 0, first: 0, node: 0, stamp: 0, callers: 0, words: 0, at: 0, flags: 0 };
 
-const WAYS: usize = 2;
+/// With two, the stacks of a program of a thousand call paths drove each other out: a pair of ways is soon too few where sets are chosen by a
+/// hash.
+const WAYS: usize = 4;
 /// Notes of the entry last found, by ip and stack pointer; a power of two.
 const NOTES: usize = 1024;
 
-/// Stacks that were taken lately: in `SETS` sets of two, with `WORDS` words together, which are used in turn.
+/// Stacks that were taken lately: in `SETS` sets of four, with `WORDS` words together, which are used in turn.
 /// **Zeroed bytes are an empty one.**
 ///
 /// Programs allocate at few places again and again. A stack whose innermost frame has the same state, and of which every word
@@ -111,7 +113,7 @@ fn low(registers: &Registers) -> u64 {
 /// So many more stacks entered than found, and nothing is entered for a while.
 const POOR_MAX: u32 = 4096;
 /// Sets that are used as long as few stacks were kept: a thread that allocates little touches little memory.
-const FEW_SETS: usize = 64;
+const FEW_SETS: usize = 32;
 /// How many stacks are then passed over.
 const REST: u32 = 8192;
 
@@ -171,17 +173,27 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         registers: &Registers,
     ) -> usize {
         const STEPS: u32 = 3;
-        let Registers { ip: mut pc, mut sp, bp, .. } = *registers;
+        let Registers { ip: mut pc, mut sp, mut bp, .. } = *registers;
         let mut key = pc ^ sp << 20;
         for _ in 0..STEPS {
             let rule = rules.get(pc).map_or(Rule::REFUSED, |(rule, _)| rule);
-            if rule.shape_bits() != rule::FROM_SP {
-                key ^= bp;
-                break;
-            }
-            sp = sp.wrapping_add_signed(i64::from(rule.cfa_operand()));
+            let base = match rule.shape_bits() {
+                rule::FROM_SP => sp,
+                rule::FROM_BP => bp,
+                _ => break,
+            };
+            sp = base.wrapping_add_signed(i64::from(rule.cfa_operand()));
             let Some(caller) = environment.read_word(sp.wrapping_sub(8)) else { break };
             pc = caller;
+            if rule.bp_bits() != rule::BP_SAME {
+                if rule.bp_bits() != rule::BP_AT_CFA {
+                    break;
+                }
+                let Some(saved) = environment.read_word(sp.wrapping_add_signed(i64::from(rule.bp_operand()))) else {
+                    break;
+                };
+                bp = saved;
+            }
             key = (key ^ pc).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
         }
         // Masked to the number of sets, which is a `usize`.
@@ -352,9 +364,11 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         let Registers { ip, sp, bp, .. } = *registers;
         self.kept = self.kept.saturating_add(1);
         let set = self.set(environment, rules, registers);
-        if let Some([newer, older]) = self.sets.get_mut(set) {
-            *older = *newer;
-            *newer =
+        // A vacant one, or that which was kept first: its words are the next to be written over.
+        let age = |entry: &&mut StackEntry| (entry.stamp != 0, entry.first);
+        let oldest = self.sets.get_mut(set).and_then(|ways| ways.iter_mut().min_by_key(age));
+        if let Some(oldest) = oldest {
+            *oldest =
                 StackEntry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };
         }
     }

@@ -4,7 +4,7 @@ mod by_hand;
 mod maker;
 mod recorder;
 
-use by_hand::{Trial, at, function::*};
+use by_hand::{STACK, Trial, at, function::*};
 use heapledger_unwind::Registers;
 
 /// A stack of so many calls from this offset on. Each has read one word but the outermost, which has none to read.
@@ -49,7 +49,7 @@ fn a_stack_is_forgotten_when_its_words_are_used_again() {
     trial.take(third);
     assert!(!trial.finds(first));
     assert!(trial.finds(third));
-    // The set held two, so the second would be gone with room for more words as well.
+    // Of the second, the last of sixteen words that were used since is the first.
     assert!(!trial.finds(second));
 }
 
@@ -80,23 +80,47 @@ fn a_stack_is_remembered_up_to_the_last_of_its_words() {
 }
 
 #[test]
-fn a_set_holds_two_stacks_and_the_third_drives_out_the_oldest() {
+fn a_set_holds_four_stacks_and_the_fifth_drives_out_the_oldest() {
     let mut trial = Trial::<1, 256>::with_limit(64, 16);
-    let stacks = [(0, BARE, 2), (0x40, BARE, 3), (0x80, OTHER, 4)];
+    let stacks =
+        [(0, BARE, 2), (0x40, BARE, 3), (0x80, OTHER, 4), (0xc0, OTHER, 5), (0x100, BARE, 6), (0x140, BARE, 2)];
     let stacks = stacks.map(|(offset, function, count)| calls(&trial, offset, function, count));
-    trial.take(stacks[0]);
-    trial.take(stacks[1]);
-    for registers in [stacks[0], stacks[1], stacks[1], stacks[0]] {
-        assert!(trial.finds(registers));
+    for registers in &stacks[..4] {
+        trial.take(*registers);
     }
-    trial.take(stacks[2]);
-    assert_eq!(stacks.map(|registers| trial.finds(registers)), [false, true, true]);
+    for _ in 0..2 {
+        assert_eq!(stacks.map(|registers| trial.finds(registers)), [true, true, true, true, false, false]);
+    }
+    trial.take(stacks[4]);
+    assert_eq!(stacks.map(|registers| trial.finds(registers)), [false, true, true, true, true, false]);
+    trial.take(stacks[5]);
+    assert_eq!(stacks.map(|registers| trial.finds(registers)), [false, false, true, true, true, true]);
+}
+
+#[test]
+fn stacks_with_frame_pointers_are_told_apart_by_their_callers() {
+    let mut trial = Trial::<32, 256>::with_limit(64, 16);
+    // The same registers, the same wrapper around it, and a dozen who called that.
+    let registers = at(POINTER + 0x10, 0, STACK + 0x20);
+    let callers: Vec<u64> = (0..12).map(|caller| BARE + 0x10 + 8 * caller).collect();
+    let store = |trial: &Trial<32, 256>, caller: u64| {
+        trial.world.store(0x20, &[STACK + 0x40, POINTER + 0x20]);
+        trial.world.store(0x40, &[0, caller, OUTERMOST + 0x10]);
+    };
+    for caller in &callers {
+        store(&trial, *caller);
+        trial.take(registers);
+    }
+    for caller in &callers {
+        store(&trial, *caller);
+        assert!(trial.finds(registers), "{caller:x}");
+    }
 }
 
 #[test]
 fn where_a_stack_was_found_it_is_looked_for_first() {
     let mut trial = Trial::<64, 256>::with_limit(64, 16);
-    let (first, second) = (calls(&trial, 0, BARE, 5), calls(&trial, 0x40, BARE, 5));
+    let (first, second) = (calls(&trial, 0x0, BARE, 5), calls(&trial, 0x20, BARE, 5));
     // At the same depth, from elsewhere.
     let third = Registers { ip: BARE + 0x50, ..first };
     for registers in [first, second, third] {
@@ -113,7 +137,7 @@ fn where_a_stack_was_found_it_is_looked_for_first() {
 
 #[test]
 fn what_was_forgotten_is_not_found() {
-    // In both places of a set.
+    // In two places of a set.
     let mut trial = Trial::<1, 256>::with_limit(64, 16);
     let stacks = [calls(&trial, 0, BARE, 5), calls(&trial, 0x40, BARE, 4)];
     for registers in stacks {
