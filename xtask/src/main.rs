@@ -56,6 +56,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
+        [_, ..] if step::root().as_os_str().is_empty() => Err("there is no checkout of heapledger here".to_owned()),
         ["demo"] => demo::run(),
         ["test", only @ ..] => test::run(only),
         ["again", words @ ..] => again::run(words),

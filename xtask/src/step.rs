@@ -9,9 +9,19 @@ use std::time::Duration;
 /// Why a step failed, in one sentence.
 pub(crate) type Result<T = ()> = std::result::Result<T, String>;
 
-/// The root of the repository.
+/// The root of the repository that is worked in: cargo says it to what it runs, and else it is around where one is. (What was compiled
+/// in would be where this program was built: a copy of it would work there.)
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let told = told.filter(|path| is_ours(path)).and_then(|path| path.parent().map(Path::to_owned));
+    let here =
+        || std::env::current_dir().ok()?.ancestors().find(|path| is_ours(&path.join("xtask"))).map(Path::to_owned);
+    told.or_else(here).unwrap_or_default()
+}
+
+/// Whether it is the directory of these tasks.
+fn is_ours(path: &Path) -> bool {
+    path.ends_with("xtask") && path.join("src/step.rs").is_file()
 }
 
 /// Where cargo builds.
