@@ -170,6 +170,28 @@ fn a_pair_stays_below_its_ceiling() -> Result {
     Ok(())
 }
 
+/// How C++ allocates, and most instructions that are added to a pair of `new` and `delete` with a stack that stays: what a malloc and a free
+/// have, because that is what these operators come down to.
+const OPERATORS: &[(&str, f64)] = &[("new", 1230.0), ("array", 1230.0), ("nothrow", 1230.0)];
+
+#[test]
+fn operators_of_cxx_stay_below_their_ceiling() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("instructions of C++ operators", "valgrind is not installed");
+        return Ok(());
+    };
+    let program = victim::named("bench_operators")?.build()?;
+    for (mode, ceiling) in OPERATORS {
+        let count = |way| count(&valgrind, &program, (mode, 20), way);
+        let (tracked, plain) = (count(Way::Recorded)?, count(Way::Plain)?);
+        let added = tracked.for_a_pair() - plain.for_a_pair();
+        println!("{mode}: {added:.0} (to {:.0}), ceiling {ceiling}", plain.for_a_pair());
+        check!(added > 500.0, "{mode}: only {added:.0} were added: is it recorded?");
+        check!(added <= *ceiling, "{mode}: {added:.0} are too many\n{}", tracked.explained());
+    }
+    Ok(())
+}
+
 #[test]
 fn accounts_stay_below_their_ceiling() -> Result {
     let Some(valgrind) = find(&["valgrind"]) else {

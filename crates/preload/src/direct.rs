@@ -11,7 +11,7 @@ use crate::frame::{CallFrame, Caller};
 use crate::guard;
 use crate::hooked::hooked_at;
 use crate::next;
-use crate::says::SaysNothing;
+use crate::says::{SaysNothing, given_back};
 use heapledger_process::hooks::{self, NewBlock, Ready};
 
 /// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
@@ -109,6 +109,20 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     {
         let by = const { hooked_at(HOOK).kind };
         hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, SaysNothing::<HOOK>);
+    }
+    function
+}
+
+/// What precedes the `free` that an operator `delete` of a C++ runtime comes down to; returns the real `free`, to which the stub jumps. 0: the
+/// operator is to be called, as if this had not been.
+pub(crate) extern "C" fn deletes<const HOOK: usize>(frame: &Caller) -> usize {
+    let function = next::free();
+    let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else { return 0 };
+    let block = argument(frame, 0);
+    if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
+    {
+        let by = const { hooked_at(HOOK).kind };
+        hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, given_back(by, frame));
     }
     function
 }

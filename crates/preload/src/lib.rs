@@ -39,6 +39,7 @@ mod memory;
 #[cfg_attr(feature = "wrapped", path = "wrapped.rs")]
 mod next;
 mod offered;
+mod operators;
 #[cfg(feature = "oracle")]
 mod oracle;
 mod others;

@@ -66,7 +66,11 @@ fn hooks(begin: &mut Begin) {
     let (cxx, begins_late) = (next::cxx_module_name(), IS_WRAPPED || life::waits());
     begin(&Hooks { next: name, cxx, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
     #[cfg(not(feature = "wrapped"))]
-    crate::guard::begin();
+    {
+        crate::guard::begin();
+        // Whether blocks are sampled or guarded is known now.
+        next::look_who_watches();
+    }
     #[cfg(feature = "wrapped")]
     {
         heapledger_process::code::go_past_us(&SHARED, next::others());

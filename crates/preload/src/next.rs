@@ -39,12 +39,12 @@ use heapledger_linux::{apart, syscall};
 use heapledger_watch::state;
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
-/// Functions of glibc that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0.
-/// The stubs read it.
+/// Functions of glibc that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0. Of the
+/// operators of C++ runtimes, what they are made of. The stubs read it.
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// The real `free`, to which its stub jumps, once it is known; 0 while it is to be asked about each call.
 pub(crate) static FREE: AtomicUsize = AtomicUsize::new(0);
-/// A module in front of us defines `calloc`: who calls ours need not be who wanted it.
+/// A module in front of us defines `calloc` or its like: who calls ours need not be who wanted it.
 static C_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 /// The real functions of C++ operators that nobody books, to which their stubs jump without asking; else 0.
 pub(crate) static BYPASS: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
@@ -94,6 +94,7 @@ pub(crate) fn unloading_ends() {
         }
     }
     BODIES.forget(|start| finder.find(start).is_none());
+    look_who_watches();
 }
 
 /// Runs `walk` unless a module is being unloaded at this moment.
@@ -201,10 +202,36 @@ pub(crate) fn look_who_watches() {
                 direct.store(if is_direct { next.load(Ordering::SeqCst) } else { 0 }, Ordering::SeqCst);
             }
         }
+        let operators = !is_watched && operators_are_direct();
+        for (hook, _) in of_family(Family::Cxx) {
+            if let (Some(direct), Some(hooked)) = (DIRECT.get(hook), HOOKED.get(hook)) {
+                direct.store(if operators { made_of(hook, hooked) } else { 0 }, Ordering::SeqCst);
+            }
+        }
         // Who changes it meanwhile in another thread sees what was stored here, or is seen here.
         if state::is_watched() == is_watched {
             break;
         }
+    }
+}
+
+/// Whether what a C++ runtime's operators do can be done without them: nobody stands between them and glibc, and a block is not sampled
+/// nor guarded.
+fn operators_are_direct() -> bool {
+    let is_plain = !guard::is_on() && !crate::SHARED.sampling.is_on();
+    is_plain && is_glibc() && !cxx_is_before_us() && !c_is_before_us()
+}
+
+/// The function of glibc that an operator of a C++ runtime comes down to; 0 if it is none of these, or another one.
+fn made_of(hook: usize, hooked: &Hooked) -> usize {
+    let known = |hook: usize| NEXT.get(hook).map_or(0, |next| next.load(Ordering::SeqCst));
+    if known(hook) == 0 || !calls_malloc(hook) {
+        return 0;
+    }
+    match hooked.shape {
+        Shape::Block(_) => known(Hook::Malloc as usize),
+        Shape::Frees => known(Hook::Free as usize),
+        _ => 0,
     }
 }
 
@@ -238,6 +265,7 @@ fn find_here(hook: usize) -> usize {
     if hooked.family != Family::C {
         // C++ libraries can be loaded at any time, so what is not found is looked for again.
         while_nothing_unloads(|| find_by_order(hooked.family));
+        look_who_watches();
     }
     match NEXT.get(hook).map(|place| place.load(Ordering::Acquire)) {
         Some(0) | None => emulated::otherwise(hook),
@@ -312,7 +340,9 @@ fn find_c_family() {
         of_family(Family::Cxx).any(|(hook, symbol)| gives(hook) && module.symbol(symbol).is_some())
     });
     CXX_IS_BEFORE_US.store(cxx_before, Ordering::Release);
-    C_IS_BEFORE_US.store(modules_before_us().any(|module| module.symbol(b"calloc").is_some()), Ordering::Release);
+    let is_of_c =
+        |module: &Module| [&b"calloc"[..], b"malloc", b"free"].iter().any(|name| module.symbol(name).is_some());
+    C_IS_BEFORE_US.store(modules_before_us().any(|module| is_of_c(&module)), Ordering::Release);
     C_FAMILY_FOUND.store(true, Ordering::Release);
     heapledger_api::hooks::c_library(errno_location(), of_c_library(b"abort"));
     state::listen(&(look_who_watches as fn()));
@@ -423,7 +453,7 @@ pub(crate) fn in_library_behind_us(address: usize) -> bool {
     (BEHIND_US[0].load(Ordering::Relaxed)..BEHIND_US[1].load(Ordering::Relaxed)).contains(&address)
 }
 
-/// Whether another library's `calloc` stands in front of ours.
+/// Whether another library's `calloc`, or `malloc` or `free`, stands in front of ours.
 #[inline]
 pub(crate) fn c_is_before_us() -> bool {
     C_IS_BEFORE_US.load(Ordering::Relaxed)

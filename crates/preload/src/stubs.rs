@@ -448,6 +448,7 @@ pub(crate) const COUNTERS_AT: usize = offset_of!(Shared, sampling) + offset_of!(
 /// See [`IS_ON_AT`].
 pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
 
+pub(crate) use crate::operators::{delete_stub, new_stub};
 pub(crate) use {
     block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub,
     restore_arguments, save_call_frame,
