@@ -145,15 +145,22 @@ pub struct Found {
 }
 
 /// Holds all marks of a ledger against their stacks.
-pub fn check_marks(allocations: &Blocks, frees: &Blocks, read: Reading) -> Result<Found> {
+/// Where `frees_whole` is false, stacks of frees are to be their callers alone.
+pub fn check_marks(allocations: &Blocks, frees: &Blocks, read: Reading, frees_whole: bool) -> Result<Found> {
     let mut calls = Calls::default();
     let mut check_all = |blocks: &Blocks, is_free: bool| -> Result<usize> {
         let mut seen: HashMap<(u64, u64), bool> = HashMap::new();
         let (mut marks, mut wrong, mut first) = (0, 0, String::new());
         for Block { size, site, .. } in &blocks.blocks {
-            let Some(parts) = read(*size) else { continue };
+            let Some(mut parts) = read(*size) else { continue };
             marks += 1;
             let frames = blocks.stacks.get(site).map_or(&[][..], Vec::as_slice);
+            if is_free && !frees_whole {
+                // The innermost frame, and none behind it.
+                let may_be_any = matches!(parts.first(), Some(Part::Any(_) | Part::Frames(_)));
+                parts = if may_be_any { vec![Part::Frames(1)] } else { parts.into_iter().take(1).collect() };
+                parts.push(Part::End);
+            }
             if *seen.entry((*size, *site)).or_insert_with(|| fits(frames, &parts, &mut calls, is_free)) {
                 continue;
             }
@@ -168,6 +175,9 @@ pub fn check_marks(allocations: &Blocks, frees: &Blocks, read: Reading) -> Resul
     };
     Ok(Found { allocations: check_all(allocations, false)?, frees: check_all(frees, true)? })
 }
+
+/// With it stacks of frees are whole.
+pub const WHOLE: &str = "--free-depth=whole";
 
 /// A victim, and how its marks are read.
 pub struct Marked<'a> {
@@ -230,7 +240,7 @@ impl Marked<'_> {
         for run in &victim.runs {
             let promised = promised(&victim, run)?;
             let recorded = record(&victim, run, options)?;
-            let found = check_marks(&recorded.allocations, &recorded.frees, self.read)?;
+            let found = check_marks(&recorded.allocations, &recorded.frees, self.read, options.contains(&WHOLE))?;
             check!(
                 promised > 0 && (found.allocations, found.frees) == (promised, promised),
                 "{promised} marks were made and freed; the ledger has {found:?}"

@@ -153,7 +153,8 @@ fn several_ledgers_are_one_history() -> Result {
 #[test]
 fn formats_say_what_json_says() -> Result {
     let scratch = Scratch::new();
-    let ledger = recorded(&scratch, "address_lives", &["--history", "65536"])?;
+    // Of all frees more than one frame, so that there is something to be shown of a second one.
+    let ledger = recorded(&scratch, "address_lives", &["--history", "65536", "--free-depth", "whole"])?;
     let format = r"-f%p\t%n\t%m\t%s\t%a\t%t\t%N\t%b1\t%f1\t%l1\t%b2\t%f2\t%W";
     for (command, kind) in [("dump", "block"), ("history", "event")] {
         let ran = ask(&[command, format], &[&ledger])?.good()?;
@@ -204,6 +205,51 @@ fn formats_say_what_json_says() -> Result {
         let told = format!("{words} are not recorded in this ledger\n  {format}\n");
         check!(ran.status.code() == Some(1) && ran.err().contains(&told), "{format}: {}", ran.err());
     }
+    Ok(())
+}
+
+/// Of each free of `churn`, how many frames its stack has.
+fn depths(ledger: &Path) -> Result<Vec<usize>> {
+    let lines = read("history", ledger, &["--where", "event=free and size=64"])?;
+    let frames = |line: &Value| line["frames"].as_array().map(Vec::len);
+    Ok(lines.iter().filter(|line| line["type"] == "event").filter_map(frames).collect())
+}
+
+#[test]
+fn of_a_free_the_caller_is_kept_unless_more_is_asked_for() -> Result {
+    let scratch = Scratch::new();
+    for (options, said, expected) in [
+        (&[][..], Some("1"), 1..=1),
+        (&["--free-depth", "0"], Some("0"), 0..=0),
+        (&["--free-depth=2"], Some("2"), 2..=2),
+        (&["--free-depth=1", "--unwind=slow"], Some("1"), 1..=1),
+        (&["--free-depth=3", "--unwind=slow"], Some("3"), 3..=3),
+        (&["--free-depth=whole/1"], None, 4..=20),
+        (&["--free-depth=whole"], None, 4..=20),
+        (&["--free-depth=1", "--guard=light"], None, 4..=20),
+    ] {
+        let ledger = recorded(&scratch, "address_lives", &[options, &["--force"]].concat())?;
+        let depths = depths(&ledger)?;
+        check!(depths.len() == 4700, "{options:?}: {} frees", depths.len());
+        check!(depths.iter().all(|depth| expected.contains(depth)), "{options:?}: frames {:?}", &depths[..9]);
+        let header = &read("history", &ledger, &[])?[0];
+        let free_depth = header["free_depth"].as_str();
+        check!(free_depth == said, "{options:?}: the header says {free_depth:?}");
+        let text = ask(&["history", "--limit", "9", "--where", "event=free and size=64"], &[&ledger])?.good()?;
+        let marks = text.out().matches(" not recorded: see run --free-depth)").count();
+        check!(marks == if said.is_some() { 9 } else { 0 }, "{options:?}: {marks} marks in {}", text.out());
+        // A cut that was asked for is no loss.
+        check!(!text.out().contains("Not seen"), "{options:?}: {}", text.out());
+        // What a stack is cut to is not the allocations' business.
+        let begins = read("history", &ledger, &["--where", "event=allocation and size=64"])?;
+        let whole = |line: &&Value| line["frames"].as_array().is_some_and(|frames| frames.len() >= 4);
+        check!(begins.iter().filter(whole).count() == 4700, "{options:?}: stacks of allocations are cut");
+    }
+    let some = recorded(&scratch, "address_lives", &["--force", "--free-depth=whole/10"])?;
+    let depths = depths(&some)?;
+    let whole = depths.iter().filter(|depth| **depth >= 4).count();
+    check!(depths.len() == 4700 && (469..=471).contains(&whole), "{whole} of {} are whole", depths.len());
+    check!(depths.iter().all(|depth| *depth == 1 || *depth >= 4), "neither the caller nor all");
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use heapledger_e2e::ledger::Frame;
-use heapledger_e2e::unwinding::{Marked, Part, Reading, Recorded, marks, record};
+use heapledger_e2e::unwinding::{Marked, Part, Reading, Recorded, WHOLE, marks, record};
 use heapledger_e2e::{Result, check, skip, victim};
 
 /// Frames of a stack, each inlined function with its caller as one.
@@ -82,12 +82,21 @@ macro_rules! victims {
             })*
         }
 
+        /// Stacks of calls that free are whole, too.
+        mod whole {
+            use super::*;
+            $(#[test]
+            fn $name() -> Result {
+                run($case, &[WHOLE], nothing_more)
+            })*
+        }
+
         /// Each stack is also taken in full, and compared.
         mod compared {
             use super::*;
             $(#[test]
             fn $name() -> Result {
-                run($case, &["--check-stacks"], |recorded| none_differs(stringify!($name), recorded))
+                run($case, &["--check-stacks", WHOLE], |recorded| none_differs(stringify!($name), recorded))
             })*
         }
 
@@ -96,7 +105,7 @@ macro_rules! victims {
             use super::*;
             $(#[test]
             fn $name() -> Result {
-                run($case, &["--unwind", "slow"], |recorded| {
+                run($case, &["--unwind", "slow", WHOLE], |recorded| {
                     let verified = recorded.stats.inner("counters", "frames_verified");
                     check!(verified == 0, "{verified} frames were taken from the last stack");
                     Ok(())

@@ -73,11 +73,13 @@ pub enum Key {
     ErrorDepth,
     /// What blocks at closed pages are aligned to at least: 16, or less, so that they end closer to their page.
     GuardAlign,
+    /// What is taken of the stack of a call that ends a block: a [`FreeDepth`](crate::FreeDepth).
+    FreeDepth,
 }
 
 impl Key {
     /// All of them.
-    pub const ALL: [Key; 30] = [
+    pub const ALL: [Key; 31] = [
         Key::Dir,
         Key::Session,
         Key::Pid,
@@ -108,6 +110,7 @@ impl Key {
         Key::HaltOnError,
         Key::ErrorDepth,
         Key::GuardAlign,
+        Key::FreeDepth,
     ];
 
     /// As it is written.
@@ -143,6 +146,7 @@ impl Key {
             Key::HaltOnError => "halt-on-error",
             Key::ErrorDepth => "error-depth",
             Key::GuardAlign => "guard-align",
+            Key::FreeDepth => "free-depth",
         }
     }
 
@@ -396,6 +400,8 @@ pub mod process {
     pub const CXX: &str = "cxx";
     /// How stacks are found: one of [`super::unwind::ALL`].
     pub const UNWIND: &str = "unwind";
+    /// What was taken of the stacks of calls that ended blocks: a [`FreeDepth`](crate::FreeDepth). Missing: all of them.
+    pub const FREE_DEPTH: &str = "free_depth";
     /// How blocks are guarded: one of [`super::guard::ALL`]; not there: not at all.
     pub const GUARD: &str = "guard";
     /// Where in the memory of the process the guard says where its tables are ([`crate::guard`]), in decimal; not there: nothing is guarded.

@@ -6,7 +6,7 @@ use crate::options::{AtExit, Begins, GuardLevel, Options};
 use crate::spacing;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use heapledger_format::record;
+use heapledger_format::{FreeDepth, record};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
 use heapledger_linux::syscall::{self, Errno};
@@ -207,6 +207,10 @@ fn request(options: &Options) -> Request {
         max_ledger: Some(options.ledger_bytes_max).filter(|bytes| *bytes != 0),
         history: Request::history_of(options.history),
         depth: Request::depth_of(options.depth),
+        free_depth: match options.free_depth {
+            u64::MAX => FreeDepth::WHOLE,
+            frames => FreeDepth::of(u32::try_from(frames).unwrap_or(u32::MAX)),
+        },
         sample: options.sample_bytes,
         accounts: Accounting::of(options.accounts),
         paused: options.begins == Begins::Paused,

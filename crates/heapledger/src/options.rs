@@ -30,6 +30,7 @@ pub struct Options {
     pub(crate) ledger_bytes_max: u64,
     pub(crate) history: u64,
     pub(crate) depth: u64,
+    pub(crate) free_depth: u64,
     pub(crate) sample_bytes: u64,
     pub(crate) accounts: bool,
     pub(crate) at_exit: AtExit,
@@ -97,6 +98,7 @@ impl Options {
             ledger_bytes_max: 0,
             history: 65_536,
             depth: 512,
+            free_depth: 1,
             sample_bytes: 0,
             accounts: true,
             at_exit: AtExit::Finish,
@@ -173,6 +175,18 @@ impl Options {
     #[must_use]
     pub const fn depth(self, frames: u64) -> Options {
         Options { depth: frames, ..self }
+    }
+
+    /// How many frames are taken of the stack of a call that frees a block: 1, as by default, is its caller, 0 is none, [`u64::MAX`] all of
+    /// them, which costs nearly as much as the stack of an allocation. With a [guard](Options::guard) it is always all.
+    ///
+    /// ```
+    /// use heapledger::Options;
+    /// const OPTIONS: Options = Options::new().free_depth(u64::MAX);
+    /// ```
+    #[must_use]
+    pub const fn free_depth(self, frames: u64) -> Options {
+        Options { free_depth: frames, ..self }
     }
 
     /// Records on average one block for each so many bytes allocated: for programs that run for long. Reports show unbiased

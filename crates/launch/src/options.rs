@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use heapledger_format::FreeDepth;
 use heapledger_format::session::{self, DEPTH_LIMIT_MAX, HISTORY_ENTRIES_MAX, Key, SAMPLE_MAX};
 
 use crate::size::parse_size;
@@ -200,6 +201,15 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: unwind,
     },
     RecorderOption {
+        flag: "free-depth",
+        key: Key::FreeDepth,
+        value: Some("N"),
+        help: "Frames that are taken of the stack of a call that frees: 1 is its caller, 0 none; whole; or whole/N, of one call in N. \
+               Where blocks are guarded it is always whole [default: 1]",
+        hidden: false,
+        read: free_depth,
+    },
+    RecorderOption {
         flag: "fallback",
         key: Key::Fallback,
         value: Some("N"),
@@ -294,6 +304,14 @@ fn depth(value: &OsStr) -> Result<OsString, String> {
     } else {
         Err(format!("the depth is 1 to {DEPTH_LIMIT_MAX}"))
     }
+}
+
+fn free_depth(value: &OsStr) -> Result<OsString, String> {
+    let text = text(value)?;
+    let depth = FreeDepth::parse(text.as_bytes());
+    depth
+        .map(|depth| depth.to_string().into())
+        .ok_or_else(|| format!("'{text}' is neither a number of frames up to {DEPTH_LIMIT_MAX} nor whole, nor whole/N"))
 }
 
 fn fallback(value: &OsStr) -> Result<OsString, String> {

@@ -190,25 +190,32 @@ impl Access<'_> {
     }
 }
 
-/// What follows from an entry that was the last of its lease, or that is at hand. Leases end as soon as they are filled, so that a thread that
-/// rests keeps nothing from others.
+/// What follows from an entry that is at hand.
 #[cold]
 #[inline(never)]
 fn after_history(shared: &Shared, mut state: Entered) {
     state.is_due = false;
     state.add_at_hand(shared);
-    if state.next_entry == state.end_entry {
-        if state.entries == 1 {
-            // Adding may take long, where a row is to be made or another thread has the processor, and a ring is small where threads are
-            // many: the entry goes back first.
-            let entry = state.end_entry.wrapping_sub(1);
-            summing::take_in_hand(shared, &mut state, entry);
-            state.give_entries_back(shared);
-            state.add_at_hand(shared);
-        } else {
-            state.end_entries(shared, 1);
-        }
+}
+
+/// What follows from an entry that was the last of its lease. Leases end as soon as they are filled, so that a thread that rests keeps nothing
+/// from others. Whether an entry is at hand now.
+#[cold]
+#[inline(never)]
+fn after_lease(shared: &Shared, mut state: Entered) -> bool {
+    if state.next_entry != state.end_entry {
+        return false;
     }
+    if state.entries == 1 {
+        // Adding may take long, where a row is to be made or another thread has the processor, and a ring is small where threads are
+        // many: the entry goes back first.
+        let entry = state.end_entry.wrapping_sub(1);
+        summing::take_in_hand(shared, &mut state, entry);
+        state.give_entries_back(shared);
+        return true;
+    }
+    state.end_entries(shared, 1);
+    false
 }
 
 /// Leases entries of the history.
@@ -429,7 +436,11 @@ impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn expected_history(&mut self) {
         if self.state.is_due {
+            // One after the other, not one inside of the other: that takes less stack.
             after_history(self.shared, self.state.again());
+            if after_lease(self.shared, self.state.again()) {
+                after_history(self.shared, self.state.again());
+            }
         }
     }
 

@@ -191,7 +191,7 @@ fn capture_anew(shared: &Shared, mut state: Entered, registers: &Registers, effe
         return site;
     }
     if !take_steps(shared, state.again(), registers, effect) {
-        return capture_apart(shared, state, registers);
+        return capture_frames(shared, state, registers, usize::MAX);
     }
     match intern(shared, state.again(), effect) {
         Some(site) => remember(shared, state, registers, effect, site),
@@ -233,10 +233,11 @@ fn stamp(generation: u32) -> u32 {
     generation.wrapping_add(1)
 }
 
+/// The call site of at most so many frames of the stack, the innermost ones.
 #[cold]
 #[inline(never)]
-fn capture_apart(shared: &Shared, state: Entered, registers: &Registers) -> Site {
-    apart::result_of(Site::NONE, || capture_plainly(shared, state, registers))
+pub(crate) fn capture_frames(shared: &Shared, state: Entered, registers: &Registers, frames: usize) -> Site {
+    apart::result_of(Site::NONE, || capture_plainly(shared, state, registers, frames))
 }
 
 /// Walks as far as the stack is new; the result is in the books. `false`: it has to be taken whole.
@@ -273,9 +274,8 @@ fn remember(shared: &Shared, mut state: Entered, registers: &Registers, effect: 
     let (thread, generation) = (state.thread(), state.generation);
     let ThreadBooks { last, cache, memo, taken, .. } = &mut *state;
     if taken.keeps && memo.pays() {
-        let surroundings = Surroundings::new(shared, &thread.native, None);
-        let last = last_of(last, effect);
-        memo.keep(&surroundings, cache, (last, taken.kept.wrapping_add(taken.fresh)), registers, stamp(generation));
+        memo.choose(&Surroundings::new(shared, &thread.native, None), cache, registers);
+        memo.keep((last_of(last, effect), taken.kept.wrapping_add(taken.fresh)), registers, stamp(generation));
     }
     if site != Site::NONE && is_checked(shared) {
         check_taken(shared, state, registers, effect);
@@ -328,8 +328,9 @@ fn intern(shared: &Shared, mut state: Entered, effect: CallEffect) -> Option<Sit
 /// and where the options say so.
 #[cold]
 #[inline(never)]
-fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers) -> Site {
+fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, frames: usize) -> Site {
     let settings = shared.settings();
+    let limit = frames.min(settings.depth_limit);
     let (thread, generation) = (state.thread(), state.generation);
     let (alternate, native) = (Cell::new(thread.alternate.get()), Cell::new(thread.native.get()));
     let mut surroundings = Surroundings::new(shared, &thread.native, Some(generation));
@@ -339,18 +340,21 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers) -
     let ThreadBooks { pcs, cache, .. } = &mut *state;
     let mut found = match settings.unwind {
         Unwind::Slow => {
-            let mut places = pcs.iter_mut();
+            let mut places = pcs.iter_mut().take(limit);
             let mut sink = |pc| places.next().map(|place| *place = pc).is_some();
             walk_in_full(&surroundings, registers, Strategy::Auto, &mut sink)
         }
-        how => walk(&surroundings, cache, registers, settings.depth_limit, how.strategy(), pcs),
+        how => walk(&surroundings, cache, registers, limit, how.strategy(), pcs),
     };
     if settings.unwind == Unwind::Fast && found.end != End::LimitReached && found.depth < settings.fallback {
-        found = walk(&surroundings, cache, registers, settings.depth_limit, Strategy::Auto, pcs);
+        found = walk(&surroundings, cache, registers, limit, Strategy::Auto, pcs);
     }
     let Walk { depth, end, guessed_from, restarted } = found;
     let frames = pcs.get(..depth).unwrap_or(&[]);
-    note_end(shared, thread, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
+    // What was cut on purpose is not counted.
+    if end != End::LimitReached || limit == settings.depth_limit {
+        note_end(shared, thread, end, frames.last().copied().unwrap_or(0), guessed_from.is_some());
+    }
     if restarted {
         thread.count(TallyCounter::StacksGeneral, 1);
     }

@@ -10,8 +10,8 @@
 //! 1. The stub for `free` (`free_stub!`) goes to the real one at once if blocks are sampled and this one is none
 //!    (`sampling.rs`). Otherwise it calls `calls::frees` → `hooks::block_ends`, **before** the real free: afterwards
 //!    another thread could get the address.
-//! 2. `Access::enter_at_once` as above; the stack is taken only if there is a history to keep it in, and compared
-//!    with the last stack of a free, not of a malloc.
+//! 2. `Access::enter_at_once` as above; if there is a history to keep it in, the caller is looked up (`frees.rs`), or
+//!    the stack taken whole, compared with the last stack of a free, not of a malloc.
 //! 3. `policy::end`: `Index::remove` gives the slot to at most one caller, and leaves in the cell who took it. The
 //!    number is higher than the block's own. `retire` writes the history entry and the counters. `vacate` sets the
 //!    commit word to 0. `release_slot` puts the slot on the thread's list, surplus goes to the pool a batch at a
@@ -36,6 +36,7 @@ use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
 use crate::enclosing::{self, Call};
 use crate::errors;
+use crate::frees;
 use crate::layouts::Says;
 use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
@@ -115,9 +116,7 @@ fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) 
 
 #[inline(always)]
 fn describe_end(access: &mut Access, registers: &Registers, by: Kind) -> Ended {
-    // The stack of a free is only kept in the history.
-    let wanted = access.shared.history.is_on();
-    Ended { by, site: if wanted { site_of(access, registers, CallEffect::Takes) } else { Site::NONE } }
+    Ended { by, site: frees::site(access, registers) }
 }
 
 /// Whether blocks are entered in this process at this moment.
@@ -455,7 +454,7 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
             Reallocated::Failed
         }
     };
-    let site = |access: &mut Access| describe_end(access, registers, end.by).site;
+    let site = |access: &mut Access| frees::site_apart(access, registers);
     policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
 }
 

@@ -100,6 +100,8 @@ pub mod faults;
 #[cfg(not(feature = "loom"))]
 pub mod finish;
 #[cfg(not(feature = "loom"))]
+mod frees;
+#[cfg(not(feature = "loom"))]
 mod guard_memory;
 #[cfg(not(feature = "loom"))]
 pub mod guarded;

@@ -4,6 +4,7 @@
 use crate::guarding::Guarding;
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
+use heapledger_format::FreeDepth;
 use heapledger_format::record::Options;
 use heapledger_format::session::{
     self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, LABELS_BYTES_MAX,
@@ -124,6 +125,8 @@ pub struct Request {
     pub history: u64,
     /// Most frames of a stack.
     pub depth: u64,
+    /// What is taken of the stack of a call that ends a block. All of it where blocks are guarded.
+    pub free_depth: FreeDepth,
     /// What to record.
     pub options: Options,
     /// How stacks are taken.
@@ -170,6 +173,7 @@ impl Default for Request {
             max_ledger: None,
             history: HISTORY_ENTRIES,
             depth: DEPTH_LIMIT,
+            free_depth: FreeDepth::CALLER,
             options: Options::ALL,
             unwind: Unwind::Auto,
             fallback: FALLBACK,
@@ -268,6 +272,7 @@ impl Request {
             Key::MaxLedger => self.max_ledger = Some(text::number(value)?),
             Key::History => self.history = Request::history_of(text::number(value)?),
             Key::Depth => self.depth = Request::depth_of(text::number(value)?),
+            Key::FreeDepth => self.free_depth = FreeDepth::parse(value)?,
             Key::Unwind => self.unwind = Unwind::NAMES.iter().find(|(name, _)| name.as_bytes() == value)?.1,
             Key::Fallback => self.fallback = text::number(value)?.min(DEPTH_LIMIT_MAX),
             Key::CheckStacks => self.check_stacks = switch(value)?,

@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
-use heapledger_format::{GlobalCounter, SectionKind, Ticks};
+use heapledger_format::{FreeDepth, GlobalCounter, SectionKind, Ticks};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Slot;
@@ -72,6 +72,8 @@ pub struct Settings {
     pub options: Options,
     /// Most frames of a stack.
     pub depth_limit: usize,
+    /// What is taken of the stack of a call that ends a block.
+    pub free_depth: FreeDepth,
     /// How stacks are taken.
     pub unwind: Unwind,
     /// Fewest frames with which a stack found by frame pointers is believed.
@@ -98,6 +100,7 @@ impl Settings {
         Settings {
             options: Options(0),
             depth_limit: 0,
+            free_depth: FreeDepth::of(0),
             unwind: Unwind::Auto,
             fallback: 0,
             check_stacks: false,

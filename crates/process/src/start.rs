@@ -32,7 +32,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::session::{SANITIZERS, ending, process as key};
-use heapledger_format::{GlobalCounter, MAGIC, SectionKind, anchor};
+use heapledger_format::{FreeDepth, GlobalCounter, MAGIC, SectionKind, anchor};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, advice, open_flag};
 use heapledger_linux::text::Text;
@@ -192,6 +192,7 @@ fn set_up(
     let settings = Settings {
         options: request.options,
         depth_limit: request.depth as usize,
+        free_depth: free_depth(request),
         unwind: request.unwind,
         fallback: request.fallback as usize,
         check_stacks: request.check_stacks,
@@ -298,6 +299,21 @@ fn describe_heaps(ledger: &Ledger, names: &[&[u8]]) -> bool {
     })
 }
 
+/// What is taken of the stacks of calls that end blocks. Who looks for an error wants to know all about the last one.
+fn free_depth(request: &Request) -> FreeDepth {
+    if request.guard.level == Level::Off { request.free_depth } else { FreeDepth::WHOLE }
+}
+
+fn free_depth_text(depth: FreeDepth) -> Text<24> {
+    let (text, number) = depth.parts();
+    let mut all = Text::new();
+    all.push(text.as_bytes());
+    if let Some(number) = number {
+        all.push_number(u64::from(number));
+    }
+    all
+}
+
 fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64, hooks: &Hooks) -> bool {
     let pair = |key: &str, value: &[u8]| {
         ledger.enter(SectionKind::Process, key.as_bytes()).is_some()
@@ -317,6 +333,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
+        && pair(key::FREE_DEPTH, free_depth_text(free_depth(request)).bytes())
         && (request.guard.level == Level::Off
             || pair(key::GUARD, request.guard.value().bytes()) && number(key::GUARD_AT, described::address()))
         && number(key::HISTORY, request.history)

@@ -19,6 +19,7 @@ use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Take
 
 use crate::accounts::AccountBooks;
 use crate::folding::AccountWords;
+use crate::frees::Callers;
 use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::private::Alone;
@@ -204,6 +205,8 @@ pub struct ThreadBooks {
     pub name: [u8; THREAD_NAME_BYTES],
     /// Vacant slots, last given back first.
     pub slots: [Slot; LOCAL_MAX],
+    /// Call sites of calls that end blocks, by their callers' addresses.
+    pub(crate) callers: Callers,
     /// Rules by code address.
     pub cache: RuleCache<CACHE_SETS>,
     /// The address ranges of the heaps, as far as this thread has seen them.
@@ -387,6 +390,7 @@ impl ThreadBooks {
     pub fn forget_stacks(&mut self) {
         self.forget_code();
         self.memo.forget();
+        self.callers.forget();
     }
 }
 

@@ -98,6 +98,8 @@ pub struct Memo<const SETS: usize, const WORDS: usize> {
     rest: u32,
     /// Stacks that were ever kept.
     kept: u32,
+    /// The set that was chosen last.
+    chosen: u32,
     notes: [u16; NOTES],
     sets: [[StackEntry; WAYS]; SETS],
     above: [u16; WORDS],
@@ -149,6 +151,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
             poor: 0,
             rest: 0,
             kept: 0,
+            chosen: 0,
             notes: [0; NOTES],
             sets: [[VACANT; WAYS]; SETS],
             above: [0; WORDS],
@@ -163,15 +166,17 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         (registers.ip.wrapping_add(registers.sp >> 4) as usize) & NOTES.wrapping_sub(1)
     }
 
-    /// The set in which a stack is looked for. A malloc is often called from one place, and at few depths, and that place is
-    /// often a wrapper's: so a few return addresses count as well, as far as they are found by simple steps.
-    #[inline(always)]
-    fn set<E: Environment, const RULES: usize>(
-        &self,
+    /// Chooses the set in which the stack that leads to `registers` is looked for, or kept next. A malloc is often called from one place, and
+    /// at few depths, and that place is often a wrapper's: so a few return addresses count as well, as far as they are found by simple steps.
+    ///
+    /// It is done before that, and not inside of it: so it takes less stack.
+    #[inline(never)]
+    pub fn choose<E: Environment, const RULES: usize>(
+        &mut self,
         environment: &E,
         rules: &RuleCache<RULES>,
         registers: &Registers,
-    ) -> usize {
+    ) {
         const STEPS: u32 = 3;
         let Registers { ip: mut pc, mut sp, mut bp, .. } = *registers;
         let mut key = pc ^ sp << 20;
@@ -196,8 +201,9 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
             }
             key = (key ^ pc).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
         }
-        // Masked to the number of sets, which is a `usize`.
-        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & self.sets_used().wrapping_sub(1)
+        // Masked to the number of sets, of which there are few.
+        self.chosen =
+            (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 & (self.sets_used() as u32).wrapping_sub(1);
     }
 
     /// How many sets are in use: a power of two. When they are doubled, half of the stacks are looked for elsewhere than they lie,
@@ -268,19 +274,21 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
     ) -> Option<Remembered> {
         match self.noted(registers, stamp) {
             Some(Candidate { words, found }) if environment.packed_still_hold(&words) => Some(found),
-            _ => self.find_in_set(environment, rules, registers, stamp),
+            _ => {
+                self.choose(environment, rules, registers);
+                self.find_in_set(environment, registers, stamp)
+            }
         }
     }
 
     #[inline(never)]
-    fn find_in_set<E: Environment, const RULES: usize>(
+    fn find_in_set<E: Environment>(
         &mut self,
         environment: &E,
-        rules: &RuleCache<RULES>,
         registers: &Registers,
         stamp: u32,
     ) -> Option<Remembered> {
-        let set = self.set(environment, rules, registers);
+        let set = self.chosen as usize;
         let entries = self.sets.get(set)?;
         let mut candidates = entries.iter().enumerate();
         let (way, found) = candidates.find_map(|(way, entry)| {
@@ -317,16 +325,10 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         pays
     }
 
-    /// Keeps the last stack, which leads to `registers`, if it can be proven and is not too long.
+    /// Keeps the last stack, which leads to `registers`, if it can be proven and is not too long: where [`Memo::choose`] has chosen for
+    /// these.
     #[inline(never)]
-    pub fn keep<E: Environment, const RULES: usize>(
-        &mut self,
-        environment: &E,
-        rules: &RuleCache<RULES>,
-        (last, depth): (&LastStack, usize),
-        registers: &Registers,
-        stamp: u32,
-    ) {
+    pub fn keep(&mut self, (last, depth): (&LastStack, usize), registers: &Registers, stamp: u32) {
         let Some(proof) = last.proof(depth) else { return };
         let all = [proof.callers, proof.words, proof.end.as_slice()];
         let count = all.iter().fold(0usize, |count, words| count.wrapping_add(words.len()));
@@ -363,10 +365,9 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
         let flags = if proof.is_live { LIVE } else { 0 } | if proof.is_guessed { GUESSED } else { 0 };
         let Registers { ip, sp, bp, .. } = *registers;
         self.kept = self.kept.saturating_add(1);
-        let set = self.set(environment, rules, registers);
         // A vacant one, or that which was kept first: its words are the next to be written over.
         let age = |entry: &&mut StackEntry| (entry.stamp != 0, entry.first);
-        let oldest = self.sets.get_mut(set).and_then(|ways| ways.iter_mut().min_by_key(age));
+        let oldest = self.sets.get_mut(self.chosen as usize).and_then(|ways| ways.iter_mut().min_by_key(age));
         if let Some(oldest) = oldest {
             *oldest =
                 StackEntry { ip, sp, bp, high: proof.high, first, node, stamp, callers, words, at: at as u16, flags };

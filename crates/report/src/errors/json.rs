@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::token::token;
 use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks, whole};
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
+use crate::record::json::free_depth;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -89,7 +90,13 @@ pub(crate) fn write_for(
     more: Option<&impl Serialize>,
     out: &mut dyn Write,
 ) -> Result<(), ReportError> {
-    line(out, &HeaderLine::new(command, &report.context.ledger, None))?;
+    #[derive(Serialize)]
+    struct ErrorsAsked {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        free_depth: Option<String>,
+    }
+    let asked = ErrorsAsked { free_depth: free_depth(report.context) };
+    line(out, &HeaderLine::new(command, &report.context.ledger, None).with(asked))?;
     let mut lines = StackLines::default();
     for found in report.errors {
         let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);

@@ -96,7 +96,13 @@ pub(super) fn one(
         let time = frames::time_and_age(&context.clock, known(stack.time));
         writeln!(out, "{}{time}{}", heading(error, stack), before(context, error, stack))?;
         frames::thread(out, context, stack.thread.row(), false)?;
-        frames::stack(out, &names.stack(stack.site)?, context.paint)?;
+        let named = names.stack(stack.site)?;
+        // What was freed lately is known from the history.
+        if stack.tag == StackTag::Free as u16 {
+            frames::stack_of_end(out, &named, context)?;
+        } else {
+            frames::stack(out, &named, context.paint)?;
+        }
     }
     let front = &error.neighbours[0];
     if is_unseen(error) && is_in_front(error) && front.address != 0 && front.site != Site::NONE {

@@ -61,7 +61,10 @@ fn event_text(
     writeln!(out, "{head}{address}{tail}")?;
     frames::thread(&mut *out, context, event.thread(), threads_recorded)?;
     frames::label(&mut *out, context, &Subject::from(event))?;
-    frames::stack(&mut *out, stack, context.paint)
+    match &event.kind {
+        EventKind::Allocation { .. } => frames::stack(&mut *out, stack, context.paint),
+        EventKind::Free(_) => frames::stack_of_end(&mut *out, stack, context),
+    }
 }
 
 /// A line that says so if these are of samples, and a caution if frees are missing.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Subject;
 use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told, begins_program};
-use heapledger_format::{Entry, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreeDepth, ThreadRow, Ticks};
 use heapledger_source::{Heap, Thread};
 
 use crate::form::fit::width;
@@ -31,6 +31,8 @@ pub struct Context {
     pub told: Arc<Told>,
     /// How blocks were chosen.
     pub sampling: Sampling,
+    /// How much of the stacks of calls that ended blocks was taken.
+    pub free_depth: FreeDepth,
     /// Whether text is emphasized.
     pub paint: Paint,
 }
@@ -125,6 +127,17 @@ pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io
     }
     if stack.damaged {
         writeln!(out, "  (the rest of this stack is damaged)")?;
+    }
+    Ok(())
+}
+
+/// The same of a call that ended a block, of which only a part may have been taken.
+pub(crate) fn stack_of_end(out: &mut dyn Write, ended: &NamedStack, context: &Context) -> io::Result<()> {
+    stack(out, ended, context.paint)?;
+    if context.free_depth.may_cut(ended.levels().count()) {
+        let what = if ended.frames.is_empty() { "its stack was" } else { "its callers were" };
+        let text = format!("({what} not recorded: see run --free-depth)");
+        writeln!(out, "  {}", context.paint.faint(context.paint.lines(&text, 2, 2)))?;
     }
     Ok(())
 }

@@ -12,6 +12,11 @@ use serde::ser::{SerializeMap, Serializer};
 use crate::Context;
 use crate::form::json::{Hex, thread};
 
+/// How much of the stacks of calls that ended blocks was taken, if that was not all.
+pub(crate) fn free_depth(context: &Context) -> Option<String> {
+    (!context.free_depth.is_whole()).then(|| context.free_depth.to_string())
+}
+
 /// A block or an event, to be flattened into the object that tells of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldsJson<'a> {

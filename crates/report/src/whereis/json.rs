@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::WhereisReport;
 use crate::form::json::{HeaderLine, Hex, end, frames, line};
-use crate::record::json::FieldsJson;
+use crate::record::json::{FieldsJson, free_depth};
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -97,13 +97,15 @@ struct PlaceLine<'a> {
 struct PlacesAsked {
     complete: bool,
     frees_missing: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_depth: Option<String>,
 }
 
 /// Writes each address.
 pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let WhereisReport { context, places, .. } = *report;
     let frees_missing = places.frees_missing;
-    let more = PlacesAsked { complete: frees_missing == 0, frees_missing };
+    let more = PlacesAsked { complete: frees_missing == 0, frees_missing, free_depth: free_depth(context) };
     line(out, &HeaderLine::new("whereis", &context.ledger, None).with(more))?;
     report.each(|place, stack, lives| place_line(out, context, place, (stack, lives)))?;
     Ok(end(out, report.ending(), &report.seen)?)

@@ -137,7 +137,8 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
         }
         if keeps {
             if self.memo.pays() || self.persists {
-                self.memo.keep(environment, &self.cache, (last, kept + fresh), registers, generation + 1);
+                self.memo.choose(environment, &self.cache, registers);
+                self.memo.keep((last, kept + fresh), registers, generation + 1);
             } else {
                 self.passed_over += 1;
             }
