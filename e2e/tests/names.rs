@@ -127,7 +127,7 @@ fn the_standard_library_holds_nothing() -> Result {
             let is_standard = |name: String| name.starts_with("_ZSt") || name.contains("make_shared");
             check!(!groups.lines().map(holder).any(is_standard), "{base} {more:?}: {groups}");
         }
-        let dump = heapledger(&["dump", "-n", "--limit", "1", "--where", "fn ~ make_shared"])?.out();
+        let dump = heapledger(&["dump", "-n", "--full-names", "--limit", "1", "--where", "fn ~ make_shared"])?.out();
         check!(dump.contains("std::make_shared<Order, int&>(int&)"), "{base}: {dump}");
         check!(!dump.contains("_ZSt11make_shared"), "{base}: {dump}");
     }
@@ -225,5 +225,78 @@ fn an_executable_without_a_build_id_is_believed_and_said_to_be() -> Result {
     check!(ran.contains("copy_name") && ran.contains("could not be checked: the ledger has no build id"), "{ran}");
     let ran = dump("/bin/bash".as_ref())?;
     check!(ran.status.code() == Some(2) && ran.err().contains("bytes of addresses"), "{ran}");
+    Ok(())
+}
+
+/// Long names are short alike in all reports that a person reads, whole on demand, and whole for machines.
+#[test]
+fn long_names_are_short_in_every_report() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("containers")?.build()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &[]))?.good()?;
+    let ledger = scratch.path("x.hl");
+    let say = |words: &[&str]| process::run(command(heapledger()).args(words).arg(&ledger));
+    const OWN: [(&str, &str); 8] = [
+        ("size == 2001", "Order::operator<"),
+        ("size == 2002", "Order::operator()"),
+        ("size == 2003", "Order::operator bool"),
+        ("size == 2004", "Table<…>::grow<…>"),
+        ("size == 2005 or size == 2006", "find<…>"),
+        ("size == 2007", "(anonymous namespace)::hidden<…>"),
+        ("size == 2008", "main::{lambda#1}::operator()"),
+        ("size == 2009", "main::{lambda#1}::operator()"),
+    ];
+    const CONTAINERS: [&str; 2] = ["std::map<…>::operator[]", "std::vector<…>::push_back"];
+    // What a name is: letters up to two spaces, the line's end or what reports put behind one.
+    let has = |text: &str, name: &str| {
+        text.match_indices(name).any(|(at, _)| {
+            let behind = &text[at + name.len()..];
+            behind.is_empty()
+                || [" (", "  ", "\n", " <", " ←", " →", "+0x", ",", "\""].iter().any(|end| behind.starts_with(end))
+        })
+    };
+    for words in [
+        &["tree", "--wrappers", "--min", "0"][..],
+        &["tree", "--inverted", "--wrappers", "--min", "0"],
+        &["dump", "--group-by", "fn", "-n"],
+        &["dump", "--group-by", "stack", "-n"],
+        &["dump", "--blocks", "--limit", "0", "-n"],
+        &["dump", "--columns", "fn", "--limit", "0", "-n"],
+        &["flame", "--format", "svg", "-o", "-"],
+    ] {
+        let text = say(words)?.good()?.out().replace("&lt;", "<").replace("&gt;", ">");
+        // A picture has the whole name beside the pointer.
+        let text: String = text.split("<title>").map(|part| part.rsplit("</title>").next().unwrap_or(part)).collect();
+        for name in OWN.iter().map(|(_, name)| name).filter(|_| words[0] != "flame") {
+            check!(has(&text, name), "{words:?}: no {name}: {text}");
+        }
+        check!(!text.contains("std::allocator<"), "{words:?}: {text}");
+        if words.contains(&"--wrappers") {
+            CONTAINERS.iter().try_for_each(|name| {
+                check!(has(&text, name), "{words:?}: no {name}: {text}");
+                Ok::<(), String>(())
+            })?;
+        }
+        if words[0] != "flame" {
+            let whole = say(&[words, &["--full-names"]].concat())?.good()?.out();
+            check!(whole.contains("Order::operator<(Order const&) const"), "{words:?} --full-names: {whole}");
+            check!(whole.contains("find<int>(int)"), "{words:?} --full-names: {whole}");
+        }
+    }
+    for (condition, name) in OWN {
+        let stats = say(&["check", "--max-live", "1", "--where", condition])?;
+        check!(stats.out().contains(name), "check of {condition}: {}", stats.out());
+    }
+    for words in
+        [&["tree", "--json"][..], &["dump", "--json"], &["dump", "--group-by", "fn", "--csv"], &["flame", "--json"]]
+    {
+        let text = say(words)?.good()?.out();
+        check!(text.contains("Order::operator<(Order const&) const") && !text.contains('…'), "{words:?}: {text}");
+    }
+    // The summary of the run itself.
+    let mut run = command(heapledger());
+    run.arg("run").arg("--ledger-dir").arg(scratch.live()).arg("-o").arg(scratch.path("y.hl")).arg("--").arg(&program);
+    let told = process::run(&mut run)?.good()?.err();
+    check!(told.contains("build (containers.cc:") && !told.contains("std::allocator"), "{told}");
     Ok(())
 }

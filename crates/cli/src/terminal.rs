@@ -56,7 +56,13 @@ impl Color {
 
     /// How text is emphasized and what it may be drawn with, and whether bytes are written without units.
     pub(crate) fn paint(self, exact_bytes: bool) -> Paint {
-        Paint { on: self.is_on(), ascii: !is_utf8(), columns: size().map_or(0, |(columns, _)| columns), exact_bytes }
+        Paint {
+            on: self.is_on(),
+            ascii: !is_utf8(),
+            columns: size().map_or(0, |(columns, _)| columns),
+            exact_bytes,
+            full_names: false,
+        }
     }
 }
 
@@ -131,7 +137,7 @@ pub(crate) fn renew(text: &str) {
 /// What may be written to standard error; it has columns if that is a terminal.
 pub(crate) fn stderr_paint(exact_bytes: bool) -> Paint {
     let columns = terminal_size_of(io::stderr()).map_or(0, |(Width(width), _)| usize::from(width));
-    Paint { on: false, ascii: !is_utf8(), columns, exact_bytes }
+    Paint { ascii: !is_utf8(), columns, exact_bytes, ..Paint::default() }
 }
 
 /// Sentences for standard error, broken between words where a terminal would break them anywhere. Lines that begin with

@@ -12,6 +12,7 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Filter, Scope};
 #[cfg(test)]
 use heapledger_report::Namer;
+use heapledger_report::Paint;
 use heapledger_source::Ledger;
 
 use crate::commands::opening::{mention_others, open_no_log};
@@ -40,6 +41,7 @@ struct Watched {
     filter: Filter,
     holders: Holders,
     naming: NamingArgs,
+    paint: Paint,
 }
 
 /// Shows the ledger of `args`, until somebody has seen enough.
@@ -62,7 +64,11 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
             Field::Thread.check_in(&reader, Scope::Blocks)?;
         }
         let interval = Duration::from_secs_f64(args.interval);
-        Ok(Watched { reader, namer, began: Instant::now(), interval, filter, holders, naming: args.naming.clone() })
+        // Machines get names whole.
+        let full_names = args.ledger.view.full_names || args.form.get().is_for_programs();
+        let paint = Paint { full_names, ..args.ledger.paint() };
+        let (began, naming) = (Instant::now(), args.naming.clone());
+        Ok(Watched { reader, namer, began, interval, filter, holders, naming, paint })
     };
     match args.batch {
         Some(looks) => batch::run(args, &watched()?, looks),

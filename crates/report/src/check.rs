@@ -199,7 +199,7 @@ impl CheckReport<'_> {
         let bytes = self.figures().bytes(totals.bytes);
         let blocks = self.figures().counted(totals.blocks, "block", "blocks");
         let of = self.heading(finding).map_or_else(String::new, |heading| format!(" ({heading})"));
-        format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack))
+        format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack, self.paint))
     }
 
     /// The errors that belong to a finding.

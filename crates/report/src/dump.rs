@@ -78,8 +78,10 @@ pub struct BlockTable<'r> {
 
 impl Report for BlockTable<'_> {
     fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
-        let BlockTable { context, columns, holders, selection, .. } = *self;
-        let form = TableForm::of(form, "row", context.paint)?;
+        let BlockTable { columns, holders, selection, .. } = *self;
+        let form = TableForm::of(form, "row", self.context.paint)?;
+        let for_machine = (!matches!(form, TableForm::Text(_))).then(|| self.context.whole_names());
+        let context = for_machine.as_ref().unwrap_or(self.context);
         match form {
             TableForm::Json(_) => json::header(&mut *out, context, selection)?,
             TableForm::Text(_) => text::begin(&mut *out, context, selection)?,

@@ -42,6 +42,8 @@ pub struct FlameFacts {
     pub estimated: bool,
     /// Whether bytes are written exactly, without units.
     pub exact_bytes: bool,
+    /// Whether functions have their whole names where there is room for them; beside the pointer they always have.
+    pub full_names: bool,
     /// What the older and the newer ledger are called, if this is a comparison.
     pub compared: Option<[String; 2]>,
 }

@@ -212,7 +212,8 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
 
 /// Writes groups as CSV, one line each. Grouped by stack, the functions of the stack stand in one more column.
 fn csv(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let GroupsReport { context, groups, stacks, .. } = *report;
+    let GroupsReport { groups, stacks, .. } = *report;
+    let context = &report.context.whole_names();
     let by_stack = groups.by.contains(&Field::Stack);
     let mut columns = columns(groups, false);
     if by_stack {
@@ -222,7 +223,7 @@ fn csv(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (index, group) in groups.groups.iter().enumerate() {
         let mut cells = cells(context, groups, group);
         if by_stack {
-            cells.push(Cell::Text(stacks.get(index).map(folded).unwrap_or_default()));
+            cells.push(Cell::Text(stacks.get(index).map(|stack| folded(stack, context.paint)).unwrap_or_default()));
         }
         table.row(&cells)?;
     }

@@ -99,8 +99,10 @@ impl EventTable<'_> {
 
 impl Report for EventTable<'_> {
     fn write(&mut self, form: &Form, out: &mut dyn Write) -> Result<(), ReportError> {
-        let EventTable { context, columns, holders, events, .. } = *self;
-        let form = TableForm::of(form, "row", context.paint)?;
+        let EventTable { columns, holders, events, .. } = *self;
+        let form = TableForm::of(form, "row", self.context.paint)?;
+        let for_machine = (!matches!(form, TableForm::Text(_))).then(|| self.context.whole_names());
+        let context = for_machine.as_ref().unwrap_or(self.context);
         match form {
             TableForm::Json(_) => json::header(&mut *out, context, events)?,
             TableForm::Text(_) => text::caution(&mut *out, context, &events.coverage())?,

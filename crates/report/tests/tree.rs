@@ -68,7 +68,7 @@ live bytes share blocks  function
   4.88 KiB  5.0%     50  │ │ └ serve itself
   2.93 KiB  3.0%     30  │ ├ setup
      400 B  0.4%      4  │ └ … 4 more
-  11.3 KiB 11.6%    116  └ start_thread → worker → std::vector<int, std::allocator<int> >::push_back(int&&)
+  11.3 KiB 11.6%    116  └ start_thread → worker → std::vector<…>::push_back
 ";
     assert_eq!(text(&server().tree(), |_| {}), expected);
 }
@@ -83,7 +83,7 @@ live bytes share blocks  function
   78.1 KiB 80.0%    800  ├ xmalloc  xmalloc.c:3
   58.6 KiB 60.0%    600  │ ├ parse ← serve ← main ← _start  parse.c:7
   19.5 KiB 20.0%    200  │ └ intern ← parse ← serve ← main ← _start  parse.c:70
-  11.3 KiB 11.6%    116  ├ std::vector<int, std::allocator<int> >::push_back(int&&) ← worker ← start_thread  in srv
+  11.3 KiB 11.6%    116  ├ std::vector<…>::push_back ← worker ← start_thread  in srv
   4.88 KiB  5.0%     50  ├ serve ← main ← _start  srv.c:40…
   2.93 KiB  3.0%     30  ├ setup ← main ← _start  in srv
      400 B  0.4%      4  └ … 4 more
@@ -116,6 +116,13 @@ live bytes share blocks  function
   11.3 KiB 11.6%    116  └ … 1 more
 ";
     assert_eq!(text(&server().tree(), top), expected);
+}
+
+#[test]
+fn names_are_whole_on_demand() {
+    let whole = text(&server().tree(), |view| (view.paint.full_names, view.paint.columns) = (true, 72));
+    let name = "start_thread → worker → std::vector<int, std::allocator<int> >::push_back(int&&)";
+    assert!(whole.contains(name), "{whole}");
 }
 
 #[test]

@@ -65,6 +65,10 @@ pub(crate) struct FlameArgs {
     /// Write bytes exactly, without units
     #[arg(long)]
     pub(crate) bytes: bool,
+    /// Show functions with all that they are instantiated with and take, not `std::map<…>::operator[]`; beside the pointer
+    /// it always stands
+    #[arg(long, help_heading = "Names of functions")]
+    pub(crate) full_names: bool,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 }
@@ -97,7 +101,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     // A page has all functions, and a box that shows them.
     let wrappers = args.shape.wrappers || form == Form::Html;
     let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>(), wrappers)?;
-    let facts = facts(&names, &ledgers, &grown, args.bytes)?;
+    let mut facts = facts(&names, &ledgers, &grown, args)?;
     // Of a core dump: which moment it is of.
     for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
         crate::say(&clean(&sentence(note)));
@@ -112,7 +116,6 @@ fn show(args: &FlameArgs) -> Result<()> {
         Form::Folded | Form::Json => (tree, 0.0),
         _ => limited(tree, NODES_MAX),
     };
-    let mut facts = facts;
     if pruned > 0.0 {
         facts.facts.push(format!(
             "The tree had {whole} places; those with no more than {:.4}% of anything count for their callers.",

@@ -37,11 +37,22 @@ pub(crate) struct ViewArgs {
     /// When to emphasize with colour
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     pub(crate) color: Color,
+    /// Show functions with all that they are instantiated with and take, not `std::map<…>::operator[]`; JSON and CSV
+    /// always do
+    #[arg(long, help_heading = "Names of functions")]
+    pub(crate) full_names: bool,
     #[command(flatten)]
     pub(crate) opening: OpeningArgs,
     /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
     #[arg(long)]
     pub(crate) no_pager: bool,
+}
+
+impl ViewArgs {
+    /// How text is emphasized, whether bytes have units, and whether functions have their whole names.
+    pub(crate) fn paint(&self) -> Paint {
+        Paint { full_names: self.full_names, ..self.color.paint(self.bytes) }
+    }
 }
 
 /// How many blocks or events are shown.
@@ -66,9 +77,9 @@ pub(crate) struct Opened {
 }
 
 impl LedgerArgs {
-    /// How text is emphasized, and whether bytes have units.
+    /// How text is written.
     pub(crate) fn paint(&self) -> Paint {
-        self.view.color.paint(self.view.bytes)
+        self.view.paint()
     }
 
     pub(super) fn open(&self) -> Result<Opened> {

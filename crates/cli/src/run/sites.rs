@@ -7,7 +7,7 @@ use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
 use heapledger_analysis::{Names, NamingOptions};
 use heapledger_format::Site;
-use heapledger_report::{RunSite, RunSites, callers};
+use heapledger_report::{Paint, RunSite, RunSites, callers};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 
@@ -57,7 +57,7 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
         let mut lines: Vec<(u64, RunSite)> = Vec::new();
         for sum in sites {
-            let name = callers(&names.stack(sum.site)?);
+            let name = callers(&names.stack(sum.site)?, Paint::default());
             let (amount, own) = (sum.amounts.get(measure), of(sum, measure));
             match lines.iter_mut().find(|(_, line)| line.name == name) {
                 Some((all, line)) => {

@@ -21,11 +21,11 @@ pub(super) fn run(args: &TopArgs, watched: &Watched, looks: u64) -> Result<()> {
     let ledger = &watched.reader;
     let mut readings = Readings::default();
     let reader = Reader::new(ledger, watched.began);
-    let mut namer = Namer::new(watched.naming.quiet_names(&watched.namer)?, watched.holders.clone());
+    let mut namer = Namer::new(watched.naming.quiet_names(&watched.namer)?, watched.holders.clone(), watched.paint);
     let names = watched.naming.quiet_names(ledger)?;
     let mut chooser = Chooser::new(ledger, watched.filter.clone(), watched.holders.clone(), names);
     let view = View::new(args.group_by, args.sort);
-    let paint = args.ledger.paint();
+    let paint = watched.paint;
     let room = if paint.columns == 0 { usize::MAX } else { paint.columns };
     let sampled = Sampling::of(ledger).from(0);
     let name = args.ledger.ledger.to_string_lossy();

@@ -8,7 +8,7 @@ use anyhow::Result;
 use heapledger_analysis::watch::{FoundNames, View};
 use heapledger_analysis::{Holders, NamedStack};
 use heapledger_format::Site;
-use heapledger_report::Namer;
+use heapledger_report::{Namer, Paint};
 use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
 
@@ -64,7 +64,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
     let (tell, events) = mpsc::channel();
     let (order, orders) = mpsc::channel();
     let (ask, questions) = mpsc::channel();
-    let mut app = App::new(view, watched.interval, args.ledger.view.bytes);
+    let mut app = App::new(view, watched.interval, watched.paint);
     if args.mark {
         app.marking = order.send(Order::Mark).is_ok();
     }
@@ -76,7 +76,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
         let tell = tell.clone();
         move || read_keys(&tell)
     });
-    let Watched { reader, namer, began, interval, filter, holders, naming } = watched;
+    let Watched { reader, namer, began, interval, filter, holders, naming, paint } = watched;
     let for_reader = (filter, holders.clone(), naming.clone());
     thread::spawn({
         let tell = tell.clone();
@@ -87,7 +87,7 @@ pub(super) fn run(args: &TopArgs, watched: impl FnOnce() -> Result<Watched>) -> 
         }
     });
     thread::spawn(move || {
-        if let Err(problem) = find_names(&namer, (holders, naming), &questions, &tell) {
+        if let Err(problem) = find_names(&namer, (holders, naming, paint), &questions, &tell) {
             let _ = tell.send(Event::Problem(format!("names can no longer be found: {problem:#}")));
         }
     });
@@ -237,11 +237,11 @@ fn read_keys(tell: &Sender<Event>) {
 /// Finds names as long as anybody asks. A stack that somebody waits for comes before all others.
 fn find_names(
     ledger: &heapledger_source::Ledger,
-    (holders, naming): (Holders, NamingArgs),
+    (holders, naming, paint): (Holders, NamingArgs, Paint),
     questions: &Receiver<Question>,
     tell: &Sender<Event>,
 ) -> Result<()> {
-    let mut namer = Namer::new(naming.quiet_names(ledger)?, holders);
+    let mut namer = Namer::new(naming.quiet_names(ledger)?, holders, paint);
     let mut sites: Vec<Site> = Vec::new();
     let mut first = true;
     loop {

@@ -7,9 +7,9 @@ use heapledger_analysis::{Figure, Finding, NamedFrame, NamedStack, Responsible, 
 use serde_json::{Value, json};
 
 use super::{CheckReport, own_frame, rule, rule_text};
-use crate::ErrorBrief;
 use crate::form::notes::sentence;
 use crate::record::frames::callers;
+use crate::{ErrorBrief, Paint};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
@@ -93,7 +93,7 @@ impl CheckReport<'_> {
                 result["locations"] = json!([self.location(frame)]);
             }
             let frames: Vec<Value> = stack.frames.iter().map(|frame| self.frame(frame)).collect();
-            result["stacks"] = json!([{ "message": { "text": callers(stack) }, "frames": frames }]);
+            result["stacks"] = json!([{ "message": { "text": callers(stack, Paint::default()) }, "frames": frames }]);
             result["partialFingerprints"] = json!({ "heapledgerStack/v1": fingerprint(finding.figure, stack) });
             result["properties"]["blocks"] = json!(totals.blocks);
             result["properties"]["bytes"] = json!(totals.bytes);
@@ -110,7 +110,7 @@ impl CheckReport<'_> {
         }
         let stack = |(of, stack): &(String, NamedStack)| {
             let frames: Vec<Value> = stack.frames.iter().map(|frame| self.frame(frame)).collect();
-            json!({ "message": { "text": format!("{of}: {}", callers(stack)) }, "frames": frames })
+            json!({ "message": { "text": format!("{of}: {}", callers(stack, Paint::default())) }, "frames": frames })
         };
         result["stacks"] = error.stacks.iter().map(stack).collect();
         result["partialFingerprints"] = json!({ "heapledgerError/v1": error.token });

@@ -47,7 +47,7 @@ impl CheckReport<'_> {
                 writeln!(out, "{:INDENT$}  and {} more", "", count(more as u64))?;
             }
             for (responsible, [bytes, blocks]) in finding.responsible.iter().zip(self.amounts(finding)) {
-                let who = callers(&responsible.stack);
+                let who = callers(&responsible.stack, self.paint);
                 writeln!(out, "{:INDENT$}  {bytes:>bytes_width$}  {blocks:>blocks_width$}  {who}", "")?;
             }
         }

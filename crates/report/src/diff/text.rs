@@ -10,7 +10,7 @@ use super::{Compared, DiffReport, add_notes};
 use crate::form::fit::{Fit, width};
 use crate::form::notes;
 use crate::form::units::{Figures, Paint, clean, count, counted, growth_counted, moment, span};
-use crate::record::frames::{callers, from_holder, place, short_name};
+use crate::record::frames::{callers, from_holder, name_of, place};
 use crate::{ReportError, Stacks};
 
 /// Frames of a stack that are shown to a person who did not say how many.
@@ -208,7 +208,7 @@ impl<'t> DiffText<'t> {
         };
         let fill = bytes_width.saturating_sub(bytes.chars().count());
         let bytes = self.paint.strong(bytes);
-        let who = self.paint.strong(callers(stack));
+        let who = self.paint.strong(callers(stack, self.paint));
         writeln!(self.out, "{:fill$}{bytes}  {blocks:>blocks_width$}  {who}{uncertain}", "")
     }
 
@@ -326,7 +326,7 @@ impl FrameLine {
             _ => String::new(),
         };
         FrameLine {
-            name: paint.printed(&short_name(frame)).into_owned(),
+            name: paint.printed(&name_of(frame, paint)).into_owned(),
             inlined: match (frame.inlined, frame.guessed) {
                 (true, true) => " (inlined, guessed)",
                 (true, false) => " (inlined)",

@@ -28,7 +28,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
         let time = |time: Ticks| Cell::maybe(known(time).and_then(|ticks| context.clock.ns(ticks)), Cell::Span);
         let mut told = Vec::new();
         for stack in stacks(error) {
-            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(stack.site)?)));
+            told.push(format!("{}: {}", stack_name(stack), callers(&report.names.stack(stack.site)?, context.paint)));
         }
         table.row(&[
             Cell::Plain(found.row.into()),

@@ -4,7 +4,8 @@ use heapledger_analysis::NamedStack;
 use heapledger_format::errors::{ErrorEntry, ErrorStack, FoundAt, FoundBy, StackTag};
 
 use super::{kind_name, stacks};
-use crate::form::units::{clean, count, counted};
+use crate::Paint;
+use crate::form::units::{count, counted};
 use crate::record::frames;
 
 /// Whether it was done at a time that nobody saw: what is known is that it was there later.
@@ -70,7 +71,7 @@ pub(super) fn summary(error: &ErrorEntry, stack: Option<&NamedStack>) -> String 
 /// `file:line in function`: the innermost frame whose source is known; else the innermost function.
 fn in_source(stack: &NamedStack) -> Option<String> {
     let frame = source_frame(stack)?;
-    let function = frame.function.as_deref().map(|name| format!("in {}", clean(name)));
+    let function = frame.function.as_deref().map(|name| format!("in {}", Paint::default().function(name)));
     Some(frames::place(frame).into_iter().chain(function).collect::<Vec<_>>().join(" "))
 }
 

@@ -17,7 +17,7 @@ use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{clean, count, counted, plain_bytes, span};
 use crate::record::frames;
-use crate::{Context, ReportError, Stacks, callers};
+use crate::{Context, Paint, ReportError, Stacks, callers};
 
 /// Writes errors one by one.
 ///
@@ -230,7 +230,7 @@ fn facts(
     }
     for (name, neighbour) in ["Before", "After"].into_iter().zip(&error.neighbours) {
         if neighbour.address != 0 {
-            field(name, &beside(error, neighbour, names)?)?;
+            field(name, &beside(error, neighbour, names, context.paint)?)?;
         }
     }
     if !label.is_empty() {
@@ -246,7 +246,12 @@ fn facts(
 }
 
 /// `0x10000000, 24 B, 8 bytes in front, allocated by give (x.c:10) < main`.
-fn beside(error: &ErrorEntry, neighbour: &Neighbour, names: &mut dyn Stacks) -> Result<String, ReportError> {
+fn beside(
+    error: &ErrorEntry,
+    neighbour: &Neighbour,
+    names: &mut dyn Stacks,
+    paint: Paint,
+) -> Result<String, ReportError> {
     let end = |address: u64, bytes: u64| address.saturating_add(bytes);
     let in_front = error.block.checked_sub(end(neighbour.address, neighbour.bytes)).map(|gap| (gap, "in front"));
     let behind = neighbour.address.checked_sub(end(error.block, error.block_bytes)).map(|gap| (gap, "behind"));
@@ -254,7 +259,7 @@ fn beside(error: &ErrorEntry, neighbour: &Neighbour, names: &mut dyn Stacks) -> 
     let gap = gap.map(|(gap, where_to)| format!(", {} {where_to}", counted(gap, "byte", "bytes")));
     let by = match neighbour.site == Site::NONE {
         true => String::new(),
-        false => format!(", allocated by {}", callers(&names.stack(neighbour.site)?)),
+        false => format!(", allocated by {}", callers(&names.stack(neighbour.site)?, paint)),
     };
     let bytes = plain_bytes(neighbour.bytes);
     Ok(format!("{:#x}, {bytes}{}{by}", neighbour.address, gap.unwrap_or_default()))

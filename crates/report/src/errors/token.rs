@@ -10,8 +10,6 @@ use crate::{ReportError, Stacks};
 
 /// Functions of each stack: more would tell callers apart in which the error is not.
 const FRAMES: usize = 3;
-/// Parts of names that compilers add to functions that they have taken apart or copied.
-const MADE: &[&str] = &[".cold", ".constprop.", ".isra.", ".llvm.", ".lto_priv.", ".part."];
 
 /// `double-free--allocation--give--main--free--first--main--access--wrong--main`: the kind, and the innermost functions of
 /// each stack. Whoever chanced to find damage that nobody saw is left out. No address, no line, no path.
@@ -46,17 +44,7 @@ fn name(frame: &NamedFrame) -> String {
         let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
         return module.unwrap_or("?").to_owned();
     };
-    let made = MADE.iter().filter_map(|made| function.find(made)).min().unwrap_or(function.len());
-    let whole = function.get(..made).unwrap_or(function);
-    brief(without_hash(whole)).replace("<…>", "<>")
-}
-
-/// Rust's functions have a hash behind them, of everything that they were built from.
-fn without_hash(name: &str) -> &str {
-    match name.rsplit_once("::h") {
-        Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()) => rest,
-        _ => name,
-    }
+    brief(function).replace("<…>", "<>")
 }
 
 #[cfg(test)]

@@ -218,6 +218,8 @@ const change = (by, now, then) => {
   return span;
 };
 const nameOf = (node) => (node.above ? data.names[node.level] : 'all');
+const shortNames = new Map(data.short);
+const shortNameOf = (node) => (node.above && shortNames.get(node.level)) || nameOf(node);
 const placeOf = (node) => {
   if (!node.above) return '';
   // Upside down several places may lie under one name: the one that most comes through.

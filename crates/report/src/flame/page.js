@@ -111,7 +111,7 @@ const draw = () => {
       pen.globalAlpha = node.depth < zoom.depth ? 0.8 : 1;
       const letters = Math.floor((w - 7) / letter);
       if (letters >= 3) {
-        let text = nameOf(node);
+        let text = shortNameOf(node);
         if (text.length > letters) text = `${text.slice(0, letters - 1)}…`;
         pen.fillStyle = match ? '#fff' : fore;
         pen.fillText(text, x + 3, y + ROW / 2);
@@ -199,7 +199,7 @@ const head = () => {
   else {
     above.reverse().forEach((node, i) => {
       if (i > 0) inner.append(state.inverted ? ' ← ' : ' → ');
-      const link = put(node === zoom ? 'b' : 'a', nameOf(node), inner);
+      const link = put(node === zoom ? 'b' : 'a', shortNameOf(node), inner);
       if (node !== zoom) link.onclick = () => zoomTo(node);
     });
   }

@@ -8,7 +8,7 @@ use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Side};
 use serde::Serialize;
 
 use super::{FlameFacts, FlameView, hues};
-use crate::form::units::clean;
+use crate::form::units::{Paint, clean};
 
 /// The function is inlined everywhere in this node.
 const INLINED: u8 = 1;
@@ -27,6 +27,8 @@ struct Data<'a> {
     by_thread: bool,
     view: View,
     names: Vec<std::borrow::Cow<'a, str>>,
+    /// Levels whose names have a short form, and that.
+    short: Vec<(usize, std::borrow::Cow<'a, str>)>,
     /// By level: function, address, thread, none.
     kinds: Vec<u8>,
     /// By level: index into `modules`, or -1. The first modules hold most.
@@ -109,6 +111,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
             }) as i64
         }));
     }
+    let paint = Paint { full_names: facts.full_names, ..Paint::default() };
     let level = |index: &u32| &tree.levels[*index as usize];
     let data = Data {
         compared: &facts.compared,
@@ -124,6 +127,11 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
             wrappers: view.wrappers,
         },
         names: levels.iter().map(|index| clean(&level(index).name)).collect(),
+        short: {
+            let functions = levels.iter().enumerate().filter(|(_, index)| level(index).kind == LevelKind::Function);
+            let short = functions.map(|(place, index)| (place, &level(index).name, paint.function(&level(index).name)));
+            short.filter(|(_, name, short)| clean(name) != *short).map(|(place, _, short)| (place, short)).collect()
+        },
         kinds: levels
             .iter()
             .map(|index| match level(index).kind {

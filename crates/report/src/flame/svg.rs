@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{CallTree, Measure, TreeNode};
+use heapledger_analysis::tree::{CallTree, LevelKind, Measure, TreeNode};
 
 use super::html::escaped;
 use super::{FlameFacts, FlameView, hues, widths};
-use crate::form::units::{Figures, clean};
+use crate::form::units::{Figures, Paint, clean};
 use crate::tree::text::{amount, measure_name, share};
 
 /// Width of the picture.
@@ -147,11 +147,15 @@ impl Picture<'_> {
         )?;
         let letters = ((width - 6.0) / LETTER) as usize;
         if letters >= 3 {
-            let name = self.name(node);
+            let paint = Paint { full_names: self.facts.full_names, ..Paint::default() };
+            let name = match self.tree.level(node).kind {
+                LevelKind::Function if node.depth > 0 => paint.function(self.name(node)),
+                _ => self.name(node).into(),
+            };
             let text = if name.chars().count() > letters {
                 name.chars().take(letters - 1).chain(['…']).collect()
             } else {
-                name.to_owned()
+                name.into_owned()
             };
             write!(out, "<text x=\"{:.2}\" y=\"{:.1}\">{}</text>", x + 3.0, y + ROW - 5.5, escaped(&text))?;
         }

@@ -1,9 +1,12 @@
 //! Figures as a person reads them.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use anstyle::Style;
 use heapledger_analysis::Sampled;
+
+use crate::record::brief::brief;
 
 pub(crate) use super::outside::clean;
 
@@ -18,9 +21,24 @@ pub struct Paint {
     pub columns: usize,
     /// Whether bytes are written exactly, without units: see [`Paint::figures`].
     pub exact_bytes: bool,
+    /// Whether functions have their whole names, with what they are instantiated with and what they take: see
+    /// [`Paint::function`].
+    pub full_names: bool,
 }
 
 impl Paint {
+    /// A function's name as a person reads it. There is no other way to write one: names that come from outside are made
+    /// harmless here, and shortened unless they are wanted whole.
+    pub fn function(self, name: &str) -> Cow<'_, str> {
+        if self.full_names {
+            return clean(name);
+        }
+        match brief(name) {
+            Cow::Borrowed(name) => clean(name),
+            Cow::Owned(name) => Cow::Owned(clean(&name).into_owned()),
+        }
+    }
+
     /// The text, emphasized if it may be.
     pub fn strong(self, text: impl Display) -> String {
         self.with(Style::new().bold(), text)

@@ -5,8 +5,8 @@ use heapledger_analysis::query::Subject;
 use heapledger_analysis::{GroupKey, Holders, NamedFrame, NamedStack};
 use heapledger_format::{Kind, ThreadRow, Ticks};
 
-use crate::record::frames::short_name;
-use crate::{Cell, Column, Context};
+use crate::record::frames::name_of;
+use crate::{Cell, Column, Context, Paint};
 
 /// The column of a table of blocks. What one stands for is an estimate if they are samples.
 pub(crate) fn block_column(column: Field, sampled: bool) -> Column {
@@ -34,10 +34,10 @@ pub(crate) fn cell(
     let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
     match column.unit() {
         Unit::Weight => Cell::Count(context.sampling.weight(subject.block())),
-        Unit::Function => text(holder().map(short_name)),
+        Unit::Function => text(holder().map(|frame| name_of(frame, context.paint))),
         Unit::File => text(holder().and_then(place)),
         Unit::Module => text(holder().and_then(|frame| frame.module.as_deref().map(str::to_owned))),
-        Unit::Stack => text(Some(folded(stack)).filter(|folded| !folded.is_empty())),
+        Unit::Stack => text(Some(folded(stack, context.paint)).filter(|folded| !folded.is_empty())),
         _ if column.is_told() => text(context.told.text_of(column, subject).map(std::borrow::Cow::into_owned)),
         _ => figure_cell(column, column.figure(subject), context),
     }
@@ -82,8 +82,8 @@ fn account(figure: u64, context: &Context) -> String {
 }
 
 /// All functions of a stack in a line, innermost first.
-pub(crate) fn folded(stack: &NamedStack) -> String {
-    stack.frames.iter().map(short_name).collect::<Vec<_>>().join(" < ")
+pub(crate) fn folded(stack: &NamedStack, paint: Paint) -> String {
+    stack.frames.iter().map(|frame| name_of(frame, paint)).collect::<Vec<_>>().join(" < ")
 }
 
 /// `parse.c:120`.
@@ -104,7 +104,7 @@ pub(crate) fn group_column(by: Field) -> Column {
 pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
     let unnamed = |what: &str| Cell::Text(format!("({what})"));
     match key {
-        GroupKey::Function { name: Some(name), .. } => Cell::Text(name.to_string()),
+        GroupKey::Function { name: Some(name), .. } => Cell::Text(context.paint.function(name).into_owned()),
         GroupKey::Function { name: None, module: Some(module) } => {
             Cell::Text(format!("{} (no symbols)", module.rsplit('/').next().unwrap_or(module)))
         }

@@ -12,7 +12,6 @@ use heapledger_source::{Heap, Thread};
 
 use crate::form::fit::width;
 use crate::form::units::{Paint, clean, clock, count, plain_bytes, span};
-use crate::record::brief::brief;
 
 /// What all blocks of one report have in common.
 #[derive(Clone, Debug)]
@@ -35,6 +34,13 @@ pub struct Context {
     pub free_depth: FreeDepth,
     /// Whether text is emphasized.
     pub paint: Paint,
+}
+
+impl Context {
+    /// The same, for a machine that reads: functions have their whole names.
+    pub(crate) fn whole_names(&self) -> Context {
+        Context { paint: Paint { full_names: true, ..self.paint }, ..self.clone() }
+    }
 }
 
 /// `, stands for ~40,330 blocks`, if blocks were sampled.
@@ -152,7 +158,7 @@ pub(crate) fn place(frame: &NamedFrame) -> Option<String> {
 }
 
 /// `0x7f… function (inlined)`, `0x7f… function+0x12 (in libc.so.6)`, `0x7f… (in libx.so+0x1234)`. What does not fit is
-/// written without template arguments and parameters, then without its middle.
+/// written without its middle.
 fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
     let address = frame.address.map_or_else(|| "0x?".to_owned(), |address| format!("{address:#010x}"));
     let module = frame.module.as_deref().map(|path| clean(path.rsplit('/').next().unwrap_or(path)).into_owned());
@@ -171,11 +177,9 @@ fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
             }
             tail.push_str(guessed);
             let room = room.saturating_sub(address.len() + 1 + width(&tail)).max(NAME_MIN);
-            let whole = clean(function);
-            let name = match width(&paint.printed(&whole)) <= room {
-                true => whole.into_owned(),
-                false => paint.cut_middle(&clean(&brief(function)), room),
-            };
+            let name = paint.function(function);
+            // What is wanted whole is not cut.
+            let name = if paint.full_names { name.into_owned() } else { paint.cut_middle(&name, room) };
             format!("{address} {}{tail}", paint.strong(name))
         }
         (None, Some(module)) => format!("{address} (in {module}+{:#x}){guessed}", frame.offset.unwrap_or(0)),
@@ -193,7 +197,7 @@ const LINE_FRAMES: usize = 3;
 /// The innermost frames in one line, from the function that holds the block on: `hash_create (hash.c:7) < main`. What is inside of
 /// that are wrappers of `malloc`, which are the same for all. A function and the part of it that the compiler made a
 /// function of its own have one name and are one.
-pub fn callers(stack: &NamedStack) -> String {
+pub fn callers(stack: &NamedStack, paint: Paint) -> String {
     let holders = Holders::default();
     let wrappers = stack.shown().take_while(|frame| !holders.holds(frame)).count();
     let wrappers = if wrappers == stack.shown().count() { 0 } else { wrappers };
@@ -201,7 +205,7 @@ pub fn callers(stack: &NamedStack) -> String {
     let mut last = None;
     let mut guessed = false;
     for frame in stack.shown().skip(wrappers) {
-        let name = short_name(frame);
+        let name = name_of(frame, paint);
         if last.as_ref() == Some(&name) {
             continue;
         }
@@ -231,10 +235,10 @@ pub(crate) fn from_holder(stack: &NamedStack) -> &[NamedFrame] {
     stack.frames.get(at..).unwrap_or(&[])
 }
 
-/// A function's name without template arguments and parameters, or the next best thing.
-pub fn short_name(frame: &NamedFrame) -> String {
+/// A function's name as a person reads it, or the next best thing.
+pub fn name_of(frame: &NamedFrame, paint: Paint) -> String {
     match &frame.function {
-        Some(function) => clean(&brief(function)).into_owned(),
+        Some(function) => paint.function(function).into_owned(),
         None => full_name(frame),
     }
 }
@@ -277,7 +281,7 @@ mod tests {
             (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main"),
             (&[], "code without a stack"),
         ] {
-            assert_eq!(callers(&stack(names)), text);
+            assert_eq!(callers(&stack(names), Paint::default()), text);
         }
     }
 }

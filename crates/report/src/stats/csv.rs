@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{StatsReport, accounts};
 use crate::record::columns::folded;
-use crate::{Cell, Column, Table, TableForm};
+use crate::{Cell, Column, Paint, Table, TableForm};
 
 /// Writes the totals, functions, threads, heaps, accounts and call sites, a row each; the first column says which.
 pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -53,7 +53,13 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         row("account", account.thread.row().map(|row| row.0), Some(accounts::name(summary, account)), calls, live)?;
     }
     for (totals, stack) in summary.sites.top.iter().zip(top) {
-        row("stack", Some(totals.site.0), Some(folded(stack)), [None, None], [totals.blocks, totals.bytes])?;
+        row(
+            "stack",
+            Some(totals.site.0),
+            Some(folded(stack, Paint::default())),
+            [None, None],
+            [totals.blocks, totals.bytes],
+        )?;
     }
     table.end()?;
     out.flush()

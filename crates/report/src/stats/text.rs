@@ -257,7 +257,7 @@ pub(crate) fn sites(fields: &mut Fields<'_>, summary: &Summary, top: &[NamedStac
         fields.entry("", "at the peak:")?;
     }
     for ((bytes, blocks), stack) in held.iter().zip(top) {
-        let who = frames::callers(stack);
+        let who = frames::callers(stack, fields.paint);
         fields.entry("", &format!("{bytes:>bytes_width$} in {blocks:<blocks_width$}  {who}"))?;
     }
     Ok(())

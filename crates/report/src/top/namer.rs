@@ -8,7 +8,7 @@ use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions}
 use heapledger_format::Site;
 use heapledger_source::{SourceError, ThreadState};
 
-use crate::{clean, short_name};
+use crate::{Paint, clean, name_of};
 
 /// Functions of a stack that are named in one line: what a wide screen has room for.
 const LINE_FRAMES: usize = 8;
@@ -16,17 +16,19 @@ const LINE_FRAMES: usize = 8;
 /// Finds names.
 pub struct Namer<'a> {
     holders: Holders,
+    paint: Paint,
     names: Names<'a>,
     ids: HashMap<Arc<str>, u32>,
     fresh: Vec<Arc<str>>,
 }
 
 impl<'a> Namer<'a> {
-    /// Finds them with `names`; `holders` says which function of a stack holds a block.
-    pub fn new(names: Names<'a>, holders: Holders) -> Namer<'a> {
+    /// Finds them with `names`; `holders` says which function of a stack holds a block, `paint` whether functions have
+    /// their whole names.
+    pub fn new(names: Names<'a>, holders: Holders, paint: Paint) -> Namer<'a> {
         let mut ids = HashMap::new();
         ids.insert(Arc::from(NameTable::default().label(UNNAMED)), UNNAMED);
-        Namer { holders, names, ids, fresh: Vec::new() }
+        Namer { holders, paint, names, ids, fresh: Vec::new() }
     }
 
     /// Names of sites. What is known of code addresses is kept, so asking again costs little.
@@ -67,7 +69,7 @@ impl<'a> Namer<'a> {
         let mut last = String::new();
         let mut guessed = false;
         for frame in stack.frames.iter().skip(inner) {
-            let name = short_name(frame);
+            let name = name_of(frame, self.paint);
             // A function and the part of it that the compiler made a function of its own have one name and are one.
             if name == last {
                 continue;
@@ -94,7 +96,8 @@ impl<'a> Namer<'a> {
             Some(file) => clean(file).into_owned(),
             None => format!("({}, no lines known)", clean(module.rsplit('/').next().unwrap_or(module))),
         };
-        FrameLabels { function: self.id(&short_name(frame)), file: self.id(&file), module: self.id(&clean(module)) }
+        let function = self.id(&name_of(frame, self.paint));
+        FrameLabels { function, file: self.id(&file), module: self.id(&clean(module)) }
     }
 
     fn id(&mut self, label: &str) -> u32 {

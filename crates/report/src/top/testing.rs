@@ -10,7 +10,7 @@ use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Watched;
 
-use super::Namer;
+use super::{Namer, Paint};
 
 /// The view that one begins with.
 pub(super) fn view() -> View {
@@ -54,7 +54,7 @@ impl Made {
             readings.add_sample(sample, "");
             let symbolizer = Symbolizer::new(Options::default());
             let names = Names::new(&ledger, symbolizer, SourceReader::new(None)).expect("read");
-            let mut namer = Namer::new(names, Holders::default());
+            let mut namer = Namer::new(names, Holders::default(), Paint::default());
             if readings.names.site(sites[0]).is_none() {
                 readings.names.add(namer.sites(&sites).expect("named"));
             }

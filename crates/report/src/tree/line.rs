@@ -2,7 +2,6 @@
 
 use crate::Paint;
 use crate::form::fit::width;
-use crate::record::brief::brief;
 
 /// A line before it is known how wide the columns are.
 pub(super) struct Line {
@@ -16,20 +15,17 @@ pub(super) struct Line {
     pub(super) tail: String,
 }
 
-/// The names of a line, and what comes behind, in at most `room` columns. Template arguments and parameters go first. Then
-/// what is furthest from the allocation: with callers first the middle of a chain, upside down its end. Then goes what
-/// comes behind, then a part of the name.
+/// The names of a line, and what comes behind, in at most `room` columns. What is furthest from the
+/// allocation goes first: with callers first the middle of a chain, upside down its end. Then goes what comes behind, then a
+/// part of the name.
 pub(super) fn fitted(line: &Line, inverted: bool, room: usize, paint: Paint) -> (String, String) {
     let arrow = if inverted { " ← " } else { " → " };
     let room = room.saturating_sub(width(&line.prefix));
     let printed = |text: &str| paint.printed(text).into_owned();
     let tail = printed(&line.tail);
-    let mut names: Vec<String> = line.names.iter().map(|name| printed(name)).collect();
-    let fits = |names: &[String]| width(&names.join(arrow)).saturating_add(width(&tail)) <= room;
-    if !fits(&names) {
-        names = line.names.iter().map(|name| printed(&brief(name))).collect();
-    }
-    if fits(&names) {
+    let names: Vec<String> = line.names.iter().map(|name| printed(name)).collect();
+    // Names that are wanted whole are not cut.
+    if paint.full_names || width(&names.join(arrow)).saturating_add(width(&tail)) <= room {
         return (names.join(arrow), tail);
     }
     let near = if inverted { names.first() } else { names.last() };
@@ -107,9 +103,8 @@ mod tests {
         assert_eq!(up(35), ("xmalloc ← parse ← … 2 …".to_owned(), "  in x".to_owned()));
         assert_eq!(up(20), ("xmalloc ← … 3 …".to_owned(), String::new()));
         assert_eq!(up(10).0, "xmalloc");
-        let template = line(&["std::vector<std::string>::push_back(int)"], "  stl.h:1");
+        let template = line(&["std::vector<…>::push_back"], "  stl.h:1");
         let fit = |room, ascii| fitted(&template, false, room, Paint { ascii, ..Paint::default() });
-        assert_eq!(fit(60, false), ("std::vector<std::string>::push_back(int)".to_owned(), "  stl.h:1".to_owned()));
         assert_eq!(fit(40, false), ("std::vector<…>::push_back".to_owned(), "  stl.h:1".to_owned()));
         assert_eq!(fit(20, false), ("std::vector<…>::p…".to_owned(), String::new()));
         assert_eq!(fit(38, true), ("std::vector<...>::push_back".to_owned(), "  stl.h:1".to_owned()));

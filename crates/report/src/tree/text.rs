@@ -314,8 +314,11 @@ impl Tree<'_> {
     }
 
     fn name(&self, id: u32) -> String {
-        let node = self.node(id);
-        clean(&self.view.tree.level(node).name).into_owned()
+        let level = self.view.tree.level(self.node(id));
+        match level.kind {
+            LevelKind::Function => self.view.paint.function(&level.name).into_owned(),
+            _ => clean(&level.name).into_owned(),
+        }
     }
 
     /// `  server.c:7105`; where there is no line, the module if it is another than the caller's.

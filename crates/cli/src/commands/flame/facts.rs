@@ -15,7 +15,7 @@ use super::FlameArgs;
 use crate::commands::tree::Grown;
 
 /// The facts of these ledgers, by these names.
-pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_bytes: bool) -> Result<FlameFacts> {
+pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, args: &FlameArgs) -> Result<FlameFacts> {
     let mut sources = Vec::new();
     let short = |name: &&OsStr| {
         let file = Path::new(name).file_name().unwrap_or(name);
@@ -31,7 +31,8 @@ pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, exact_b
         let clock = Clock::new(ledger, SystemTime::now())?;
         sources.push(FlameSource { ledger: name, identity, clock, sums });
     }
-    Ok(FlameFacts::of(&sources, &grown.seen, exact_bytes))
+    let of_all = FlameFacts::of(&sources, &grown.seen, args.bytes);
+    Ok(FlameFacts { full_names: args.full_names, ..of_all })
 }
 
 /// How it is first shown.

@@ -8,7 +8,7 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Filter;
 use heapledger_analysis::watch::{LookRow, Readings, RowFigure, RowId, RowOrder, View};
 use heapledger_format::Site;
-use heapledger_report::{Look, LookColumn, look_columns, row_label};
+use heapledger_report::{Look, LookColumn, Paint, look_columns, row_label};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::reader::Order;
@@ -61,8 +61,8 @@ pub(super) enum Page {
 /// The state of the screen.
 pub(super) struct App {
     pub(super) readings: Readings,
-    /// Whether bytes are written exactly, without units.
-    pub(super) exact_bytes: bool,
+    /// How bytes and names of functions are written.
+    pub(super) paint: Paint,
     /// The last one is shown; Esc leads back to the one before.
     pub(super) pages: Vec<Page>,
     pub(super) interval: Duration,
@@ -92,11 +92,11 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(view: View, interval: Duration, exact_bytes: bool) -> App {
+    pub(super) fn new(view: View, interval: Duration, paint: Paint) -> App {
         let page = TablePage { view, title: Vec::new(), cursor: 0, offset: 0, held: None };
         App {
             readings: Readings::default(),
-            exact_bytes,
+            paint,
             pages: vec![Page::Table(page)],
             interval,
             paused: false,
@@ -131,7 +131,7 @@ impl App {
         if let Some(Page::Table(page)) = self.pages.last() {
             self.rows = self.readings.table(&page.view, &|id| row_label(&self.readings, id));
         }
-        self.look = Look::of(&self.readings, by, self.rows.len(), self.exact_bytes);
+        self.look = Look::of(&self.readings, by, self.rows.len(), self.paint.exact_bytes);
         self.columns = look_columns(by, part, self.readings.motion(), usize::from(width), self.look.figures);
         let last = self.rows.len().saturating_sub(1);
         if let Some(Page::Table(page)) = self.pages.last_mut() {

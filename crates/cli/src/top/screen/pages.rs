@@ -3,7 +3,7 @@
 use heapledger_analysis::NamedFrame;
 use heapledger_analysis::watch::Motion;
 use heapledger_format::Site;
-use heapledger_report::{clean, counted, short_name, span};
+use heapledger_report::{Paint, clean, counted, name_of, span};
 use ratatui::style::Style;
 
 use super::app::App;
@@ -92,7 +92,7 @@ pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: Site, title: &[Strin
             let digits = stack.frames.len().to_string().len();
             for (index, frame) in stack.frames.iter().enumerate() {
                 let number = format!("{:>digits$})", index + 1);
-                all.push((format!(" {number} {}", heading(frame)), theme.strong()));
+                all.push((format!(" {number} {}", heading(frame, app.paint)), theme.strong()));
                 let pad = " ".repeat(digits + 3);
                 if let Some(file) = &frame.file {
                     let line = frame.line.map_or_else(String::new, |line| format!(":{line}"));
@@ -117,8 +117,8 @@ pub(super) fn stack(lines: &mut Lines<'_>, app: &App, site: Site, title: &[Strin
 }
 
 /// `main  (inlined)`, `read_line+0x12  in libfoo.so`.
-fn heading(frame: &NamedFrame) -> String {
-    let mut text = short_name(frame);
+fn heading(frame: &NamedFrame, paint: Paint) -> String {
+    let mut text = name_of(frame, paint);
     if frame.function.is_some()
         && let Some(offset) = frame.symbol_offset
     {

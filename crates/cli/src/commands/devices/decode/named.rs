@@ -101,7 +101,7 @@ impl<'a> Batch<'a> {
         let decoded = DecodedTrace { line, size, frames, dialect, high_lost, lenient, stack };
         match self.args.form.get() {
             Form::Json => decoded.json(out),
-            _ => decoded.text(self.args.view.color.paint(self.args.view.bytes), out),
+            _ => decoded.text(self.args.view.paint(), out),
         }
     }
 }

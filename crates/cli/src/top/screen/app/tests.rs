@@ -6,7 +6,7 @@ use super::*;
 fn app() -> App {
     let mut made = Made::new();
     made.block(0, 0, 100).block(1, 1, 50).block(2, 0, 400).look(false).block(1, 1, 7).look(false);
-    let mut app = App::new(view(), Duration::from_secs(1), false);
+    let mut app = App::new(view(), Duration::from_secs(1), Paint::default());
     app.readings = made.readings;
     app.update(100);
     app.scroll(10);

@@ -1,5 +1,6 @@
 //! The screen as text, in several sizes.
 
+use heapledger_report::Paint;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -9,7 +10,7 @@ use super::super::super::testing::{Made, view};
 use super::*;
 
 fn app(made: Made) -> App {
-    let mut app = App::new(view(), Duration::from_secs(1), false);
+    let mut app = App::new(view(), Duration::from_secs(1), Paint::default());
     app.readings = made.readings;
     app
 }
@@ -60,7 +61,7 @@ growth +1.91 MiB/s  1 allocations/s  0 frees/s
 #[test]
 fn exact_bytes_have_room_on_the_screen() {
     let mut app = app(made());
-    app.exact_bytes = true;
+    app.paint.exact_bytes = true;
     for width in [80, 120] {
         let lines = screen(&mut app, width, 24, Theme::default());
         let shown = lines.join("\n");
