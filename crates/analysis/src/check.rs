@@ -101,6 +101,18 @@ pub struct Responsible {
     pub totals: SiteTotals,
     /// Its frames.
     pub stack: NamedStack,
+    /// How many stacks these are that differ in nothing that a line shows; `stack` is the one with most part in it.
+    pub stacks: u64,
+}
+
+impl Responsible {
+    /// Another stack that comes to the same line.
+    pub fn add(&mut self, totals: &SiteTotals) {
+        self.totals.samples = self.totals.samples.saturating_add(totals.samples);
+        self.totals.blocks = self.totals.blocks.saturating_add(totals.blocks);
+        self.totals.bytes = self.totals.bytes.saturating_add(totals.bytes);
+        self.stacks += 1;
+    }
 }
 
 /// One limit, and what was found.

@@ -15,6 +15,7 @@ mod chosen;
 mod clock;
 mod counts;
 pub mod diff;
+mod engine;
 mod errors;
 mod events;
 mod executables;
@@ -52,6 +53,7 @@ pub use check::{
 };
 pub use chosen::Chosen;
 pub use clock::Clock;
+pub use engine::Engine;
 pub use errors::{Excused, excuse, is_wrong, sites_of};
 pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};

@@ -8,12 +8,14 @@ use std::time::Instant;
 use heapledger_format::session::process as key;
 use heapledger_format::{CodeId, Site};
 use heapledger_source::{Code, Ledger, Module, SourceError};
-use heapledger_symbols::{Distribution, ModuleId, Note as SymbolsNote, Resolved, SourceReader, Symbolizer};
+use heapledger_symbols::{ModuleId, Note as SymbolsNote, Resolved, SourceReader, Symbolizer};
 
 use crate::ProgramFile;
-use crate::notes::{Advice, Note};
+use crate::notes::Note;
 use crate::passing::Passing;
 use crate::program_files::ProgramFiles;
+
+mod remedies;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -412,6 +414,7 @@ impl<'a> Names<'a> {
         if !lacking.is_empty() {
             notes.push(Note::Advice(self.advice(lacking)));
         }
+        notes.extend(self.silent_engines().into_iter().map(Note::Engine));
         notes
     }
 
@@ -420,23 +423,6 @@ impl<'a> Names<'a> {
         let is_named = |code: &Code| self.frames.get(code).is_some_and(|resolved| !resolved.frames.is_empty());
         let mut codes = self.codes.values().flatten();
         self.modules.is_empty() && self.files.is_empty() && codes.any(|code| !is_named(code))
-    }
-
-    /// What could be done for modules without debug information.
-    fn advice(&self, lacking: BTreeMap<PathBuf, Vec<u8>>) -> Advice {
-        let options = self.symbolizer.options();
-        let distribution = Distribution::installed(options.sysroot.as_deref());
-        let packages = distribution.debug_packages(&lacking.keys().cloned().collect::<Vec<_>>());
-        let own = lacking.into_iter().filter(|(path, _)| !packages.contains_key(path));
-        let shown = |path: &PathBuf| self.modules.values().find(|(module, _)| module.path == *path);
-        let shown =
-            |path: PathBuf| shown(&path).map_or(path.to_string_lossy().into_owned(), |(_, shown)| shown.to_string());
-        let own = own.map(|(path, build_id)| (shown(path), build_id)).collect();
-        let packages = BTreeSet::from_iter(packages.into_values());
-        let archive = distribution.archive().filter(|_| packages.iter().any(|package| package.ends_with("-dbgsym")));
-        let server = options.suggests_servers && !packages.is_empty();
-        let server = server.then(|| distribution.server().to_owned());
-        Advice { packages: packages.into_iter().collect(), archive, server, own }
     }
 
     fn code(&mut self, id: CodeId) -> Result<Option<Code>, SourceError> {

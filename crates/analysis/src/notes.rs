@@ -5,7 +5,7 @@ use heapledger_format::session::process;
 use heapledger_format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
-use crate::FoundBy;
+use crate::{Engine, FoundBy};
 
 /// Whether freed blocks are recorded: there is a ring, however little it holds.
 pub(crate) fn records_frees(ledger: &Ledger) -> bool {
@@ -83,6 +83,8 @@ pub enum Note {
     },
     /// How to come by functions and lines of those modules that have none.
     Advice(Advice),
+    /// What the program's engine runs has no names, because nobody had it tell them.
+    Engine(Engine),
     /// Functions have no names: the ledger has code addresses of a program, and nobody said which file that is. Its build id, if the
     /// ledger tells it.
     NoProgram(Option<String>),
@@ -103,6 +105,9 @@ pub struct Advice {
     pub archive: Option<String>,
     /// A server that has debug information of these packages, if none is asked yet.
     pub server: Option<String>,
+    /// Files of packages that only the distribution's own package manager can tell, and how that is asked to install what
+    /// belongs to them: the words before and behind their paths.
+    pub files: Option<([&'static str; 2], Vec<String>)>,
     /// Modules that belong to no package, and their build ids: whoever built them has them with debug information.
     pub own: Vec<(String, Vec<u8>)>,
 }
@@ -117,6 +122,12 @@ impl Advice {
         self.own.extend(other.own.iter().filter(|own| !self.own.contains(own)).cloned().collect::<Vec<_>>());
         self.archive = self.archive.take().or_else(|| other.archive.clone());
         self.server = self.server.take().or_else(|| other.server.clone());
+        match (&mut self.files, &other.files) {
+            (Some((_, own)), Some((_, files))) => {
+                own.extend(files.iter().filter(|file| !own.contains(file)).cloned().collect::<Vec<_>>());
+            }
+            (own, files) => *own = own.take().or_else(|| files.clone()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use heapledger_analysis::{self as analysis, Note, Sampled};
 use heapledger_format::TallyCounter;
 
 use crate::form::notes::sentence;
-use crate::form::units::{Paint, count, counted, percent, span};
+use crate::form::units::{Figures, Paint, count, counted, percent, span};
 
 /// Columns before what a line says.
 const INDENT: usize = 15;
@@ -50,6 +50,8 @@ pub struct RunSites {
     pub temporary_blocks: u64,
     /// Whether it is known who held the peak.
     pub has_peak: bool,
+    /// What can be done about functions without names, a sentence each.
+    pub names: Vec<String>,
 }
 
 /// The figures of one ledger.
@@ -163,6 +165,46 @@ impl Display for RunSummary<'_> {
         if let Some(from) = own.sampled {
             writeln!(f, "  sampled      {}", lines(&figures.sampled(from, "of live blocks")))?;
         }
+        if own.allocations == 0 && own.live_blocks == 0 && own.sampled.is_none() {
+            writeln!(f, "  allocated    nothing")?;
+        } else {
+            self.blocks(f, figures)?;
+        }
+        for loss in own.losses.iter().take(NOTES) {
+            writeln!(f, "  incomplete   {}", lines(loss))?;
+        }
+        if let Some(more) = own.losses.len().checked_sub(NOTES).filter(|more| *more > 0) {
+            writeln!(f, "  incomplete   and {}", counted(more as u64, "more note", "more notes"))?;
+        }
+        for remedy in &own.sites.names {
+            writeln!(f, "  names        {}", lines(remedy))?;
+        }
+        if self.children > 0 {
+            let processes = counted(self.children, "child process was", "child processes were");
+            let little = if own.allocations < LITTLE { "; this program itself did little" } else { "" };
+            let remedy = "to see one, put `heapledger run --` before its command where that is started";
+            writeln!(f, "  children     {}", lines(&format!("{processes} not watched{little}; {remedy}")))?;
+        }
+        if let Some((first, others)) = self.earlier.split_last() {
+            let others =
+                if others.is_empty() { String::new() } else { format!(" and {} more", count(others.len() as u64)) };
+            writeln!(f, "  before exec  {}{others}", first.path)?;
+        }
+        let path = &self.ledger.path;
+        if own.errors > 0 {
+            let found = counted(own.errors, "error was", "errors were");
+            writeln!(f, "  errors       {found} found: heapledger errors {path}")?;
+        }
+        writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
+        writeln!(f, "  next         heapledger {} {path}", self.next())
+    }
+}
+
+impl RunSummary<'_> {
+    /// What was allocated, what lived at the peak, and what lives at the end.
+    fn blocks(&self, f: &mut Formatter<'_>, figures: Figures) -> fmt::Result {
+        let own = self.figures;
+        let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
         let allocated = figures.counted(own.allocations, "block", "blocks");
         let freed = figures.count(own.frees);
         let allocated = format!("{allocated}, {} in all; {freed} freed", figures.bytes(own.bytes_allocated));
@@ -211,34 +253,9 @@ impl Display for RunSummary<'_> {
             let held = if own.sites.live.is_empty() { "" } else { "; the biggest call sites:" };
             writeln!(f, "  live at end  {}", lines(&format!("{live} in {blocks}{held}")))?;
         }
-        self.sites(f, &own.sites.live)?;
-        for loss in own.losses.iter().take(NOTES) {
-            writeln!(f, "  incomplete   {}", lines(loss))?;
-        }
-        if let Some(more) = own.losses.len().checked_sub(NOTES).filter(|more| *more > 0) {
-            writeln!(f, "  incomplete   and {}", counted(more as u64, "more note", "more notes"))?;
-        }
-        if self.children > 0 {
-            let processes = counted(self.children, "child process was", "child processes were");
-            let little = if own.allocations < LITTLE { "; this program itself did little" } else { "" };
-            writeln!(f, "  children     {}", lines(&format!("{processes} not watched{little}")))?;
-        }
-        if let Some((first, others)) = self.earlier.split_last() {
-            let others =
-                if others.is_empty() { String::new() } else { format!(" and {} more", count(others.len() as u64)) };
-            writeln!(f, "  before exec  {}{others}", first.path)?;
-        }
-        let path = &self.ledger.path;
-        if own.errors > 0 {
-            let found = counted(own.errors, "error was", "errors were");
-            writeln!(f, "  errors       {found} found: heapledger errors {path}")?;
-        }
-        writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
-        writeln!(f, "  next         heapledger {} {path}", self.next())
+        self.sites(f, &own.sites.live)
     }
-}
 
-impl RunSummary<'_> {
     /// The command that shows more of what is worth a look.
     fn next(&self) -> &'static str {
         let own = self.figures;
@@ -320,6 +337,7 @@ mod tests {
                 temporary: vec![RunSite { blocks: 900_000, ..site("jv_string (jv.c:9)") }],
                 temporary_blocks: 987_654,
                 has_peak: true,
+                names: vec!["To see more: `apt install jq-dbgsym`.".into()],
             },
             losses: vec!["12 stacks were cut at the depth limit.".into()],
             ..RunFigures::default()
@@ -336,11 +354,14 @@ heapledger: jq ended with status 0 after 1.24 s
       2.00 KiB in 3 blocks       jv_mem_alloc (jv_alloc.c:130) < jvp_string_alloc < jv_string_sized
       2.00 KiB in 3 blocks       main
   incomplete   12 stacks were cut at the depth limit.
-  children     2 child processes were not watched
+  names        To see more: `apt install jq-dbgsym`.
+  children     2 child processes were not watched; to see one, put `heapledger run --` before its command where that is started
   ledger       heapledger.jq.42.hl (1.00 MiB)
   next         heapledger flame --at peak heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
+        let nothing = shown(ProgramEnd::Status(0), &RunFigures::default(), 0);
+        assert!(nothing.contains("  allocated    nothing\n  ledger "), "{nothing}");
         let told = |errors| shown(ProgramEnd::Status(0), &RunFigures::default().with_errors(errors), 0);
         assert!(told(2).contains("  errors       2 errors were found: heapledger errors "));
         assert!(
@@ -417,10 +438,13 @@ heapledger: jq ended with status 0 after 1.24 s
             1,
         );
         assert!(text.starts_with("heapledger: jq was killed by SIGTERM after"));
-        assert!(text.contains("1 child process was not watched; this program itself did little\n"));
+        assert!(
+            text.contains("1 child process was not watched; this program itself did little; to see one, put `"),
+            "{text}"
+        );
         assert!(text.contains("live at end  nothing"));
         assert!(!text.contains("incomplete"));
         let text = shown(ProgramEnd::Status(0), &RunFigures { allocations: 9_000, ..RunFigures::default() }, 2);
-        assert!(text.contains("  children     2 child processes were not watched\n"));
+        assert!(text.contains("  children     2 child processes were not watched; to see one, put `"), "{text}");
     }
 }

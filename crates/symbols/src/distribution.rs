@@ -22,6 +22,16 @@ const SERVERS: &[(&str, &str)] = &[
     ("suse", "https://debuginfod.opensuse.org"),
     ("void", "https://debuginfod.s.voidlinux.org"),
 ];
+/// Distributions whose package managers keep what belongs to which package in databases of their own, and what is typed for
+/// debug information before the paths of files and behind.
+const MANAGERS: &[(&str, &str, &str)] = &[
+    ("fedora", "dnf debuginfo-install $(rpm -qf", ")"),
+    ("rhel", "dnf debuginfo-install $(rpm -qf", ")"),
+    ("centos", "dnf debuginfo-install $(rpm -qf", ")"),
+    ("opensuse", "zypper install $(rpm -qf --qf '%{name}-debuginfo '", ")"),
+    ("suse", "zypper install $(rpm -qf --qf '%{name}-debuginfo '", ")"),
+    ("arch", "pacman -S $(pacman -Qqo", "| sed s/$/-debug/)"),
+];
 /// Asks those of many distributions in turn.
 const SERVER_OF_MANY: &str = "https://debuginfod.elfutils.org";
 /// Bytes of lists that are read at most. A large installation has some twenty million.
@@ -65,6 +75,21 @@ impl Distribution {
     pub fn archive(&self) -> Option<String> {
         let codename = self.setting("VERSION_CODENAME");
         (self.setting("ID") == "debian" && !codename.is_empty()).then(|| format!("{codename}-debug"))
+    }
+
+    /// How the package manager is asked for the debug information of files, where it alone knows whose these are: what is typed
+    /// before their paths and behind.
+    pub fn manager(&self) -> Option<[&'static str; 2]> {
+        let names = [self.setting("ID")].into_iter().chain(self.setting("ID_LIKE").split_whitespace());
+        let known = |name: &str| MANAGERS.iter().find(|(id, ..)| name == *id || name.starts_with(&format!("{id}-")));
+        names.into_iter().find_map(known).map(|(_, before, behind)| [*before, *behind])
+    }
+
+    /// Whether a file is of the distribution, by where it lies.
+    pub fn has(&self, file: &Path) -> bool {
+        let places =
+            ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/lib", "/lib64", "/bin", "/sbin"];
+        places.iter().any(|place| file.starts_with(place))
     }
 
     /// The packages with the debug information of `files`, as far as dpkg knows whose these are; those that belong to
@@ -186,6 +211,14 @@ mod tests {
         assert_eq!(files.map(package), expected);
         write("etc/os-release", "ID=\"opensuse-leap\"\nID_LIKE=\"suse\"\n");
         assert_eq!(Distribution::installed(Some(&root)).server(), "https://debuginfod.opensuse.org");
+        assert_eq!(here.manager(), None);
+        let leap = Distribution::installed(Some(&root)).manager().expect("rpm");
+        assert_eq!(leap, ["zypper install $(rpm -qf --qf '%{name}-debuginfo '", ")"]);
+        write("etc/os-release", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
+        let rocky = Distribution::installed(Some(&root));
+        assert_eq!(rocky.manager(), Some(["dnf debuginfo-install $(rpm -qf", ")"]));
+        assert_eq!(rocky.server(), "https://debuginfod.centos.org");
+        assert!(rocky.has(Path::new("/usr/lib64/libjq.so.1")) && !rocky.has(Path::new("/opt/jq")));
         write("etc/os-release", "ID=mint\nID_LIKE='ubuntu debian'\n");
         assert_eq!(Distribution::installed(Some(&root)).server(), "https://debuginfod.ubuntu.com");
         fs::remove_dir_all(&root).expect("removed");

@@ -138,6 +138,11 @@ impl Symbolizer {
         }
     }
 
+    /// Whether there is such a file.
+    pub fn knows_generated_code(&self) -> bool {
+        self.generated.is_some()
+    }
+
     /// Names a batch of addresses of one module. The answers are in the order of
     /// `addresses`, one for each, innermost frame first, and empty where nothing is known.
     ///

@@ -172,3 +172,30 @@ fn a_running_program_has_no_leaks_yet() -> Result {
     run.finish(process::PATIENCE)?;
     result
 }
+
+/// Stacks that come to the same line are one line, here and in the summary of the run; JSON says how many they are.
+#[test]
+fn stacks_of_one_line_are_one() -> Result {
+    let scratch = Scratch::new();
+    let program = victim::named("one_line")?.build()?;
+    let run = process::run(
+        command(heapledger())
+            .args(["run", "--ledger-dir"])
+            .arg(scratch.live())
+            .arg("-o")
+            .arg(scratch.path("x.hl"))
+            .arg("--")
+            .arg(&program),
+    )?
+    .good()?;
+    let ledger = scratch.path("x.hl");
+    let line = |text: &str| text.lines().filter(|line| line.contains("hold (one_line.c:")).count();
+    let summary = run.err();
+    check!(summary.contains("29.3 KiB in 30 blocks      hold (one_line.c:") && line(&summary) == 1, "{summary}");
+    let said = checked(&ledger, &["--max-live", "1", "--where", "fn == hold"])?;
+    expect(&said, 1, &["29.3 KiB  30 blocks  hold (one_line.c:"])?;
+    check!(line(&said.out()) == 1, "{said}");
+    let json = checked(&ledger, &["--max-live", "1", "--where", "fn == hold", "--json"])?.out();
+    check!(json.contains("\"blocks\":30,\"bytes\":30000,\"stacks\":3,"), "{json}");
+    Ok(())
+}

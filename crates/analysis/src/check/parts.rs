@@ -148,10 +148,9 @@ pub fn grown(
         let same = new.entry(functions(&stack)).or_insert_with(|| Responsible {
             totals: SiteTotals { samples: 0, blocks: 0, bytes: 0, ..*totals },
             stack,
+            stacks: 0,
         });
-        same.totals.samples += totals.samples;
-        same.totals.blocks += totals.blocks;
-        same.totals.bytes += totals.bytes;
+        same.add(totals);
     }
     let mut grown = Vec::new();
     for (functions, mut now) in new {

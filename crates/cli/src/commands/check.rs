@@ -14,12 +14,14 @@ mod errors;
 mod evidence;
 mod grown;
 mod growth;
+mod leaked;
 mod responsible;
 mod written;
 
 pub(crate) use args::{CheckArgs, Inconclusive};
 use evidence::open_baseline;
-use responsible::{Naming, leaked};
+use leaked::leaked;
+use responsible::Naming;
 
 /// Exit code when there is nothing to be checked: wrong usage, no ledger.
 const UNUSABLE: u8 = 2;

@@ -15,6 +15,8 @@ use crate::terminal::Transfers;
 mod hash;
 mod symbolizer;
 
+pub(crate) use symbolizer::perf_map;
+
 /// Arguments of commands that name frames.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Names of functions")]

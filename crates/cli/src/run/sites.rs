@@ -1,15 +1,17 @@
 //! Which call sites the summary of `run` tells of.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
-use heapledger_analysis::{Names, NamingOptions};
+use heapledger_analysis::{Names, NamingOptions, Note};
 use heapledger_format::Site;
-use heapledger_report::{Paint, RunSite, RunSites, callers};
+use heapledger_report::{Paint, RunSite, RunSites, callers, nameless, sentence};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
+
+use crate::commands::naming::perf_map;
 
 /// How long names may be looked for, beside the time that the program took: nobody waits for a few lines longer than for
 /// the program. After that, symbols must do.
@@ -39,7 +41,14 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     let peak = whole(Measure::PeakBytes);
     let calls = whole(Measure::AllocatedBlocks);
     let temporary = whole(Measure::TemporaryBlocks);
-    let mut names = Names::new(ledger, Symbolizer::new(symbols::Options::default()), SourceReader::new(None))?;
+    let mut options = symbols::Options::default();
+    let asks_servers = std::env::var_os("DEBUGINFOD_URLS").is_some();
+    options.suggests_servers = !asks_servers;
+    let mut symbolizer = Symbolizer::new(options);
+    if let Some(map) = perf_map(ledger) {
+        symbolizer = symbolizer.with_generated_code(map);
+    }
+    let mut names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
     let [least, most] = NAMING;
     let naming = (span / NAMING_PART).clamp(least, most);
     let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
@@ -54,29 +63,38 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
         wanted.extend(sites.map(|sum| sum.site).filter(|site| seen.insert(*site)));
     }
     names.resolve(wanted, options, &mut |_| {})?;
+    let mut lacking = BTreeSet::new();
     let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
-        let mut lines: Vec<(u64, RunSite)> = Vec::new();
+        let mut lines: Vec<(u64, RunSite, Site)> = Vec::new();
         for sum in sites {
             let name = callers(&names.stack(sum.site)?, Paint::default());
             let (amount, own) = (sum.amounts.get(measure), of(sum, measure));
-            match lines.iter_mut().find(|(_, line)| line.name == name) {
-                Some((all, line)) => {
+            match lines.iter_mut().find(|(_, line, _)| line.name == name) {
+                Some((all, line, _)) => {
                     *all = all.saturating_add(amount);
                     line.bytes = line.bytes.saturating_add(own.0);
                     line.blocks = line.blocks.saturating_add(own.1);
                 }
-                None => lines.push((amount, RunSite { bytes: own.0, blocks: own.1, name, is_least: false })),
+                None => lines.push((amount, RunSite { bytes: own.0, blocks: own.1, name, is_least: false }, sum.site)),
             }
         }
-        lines.sort_by_key(|(amount, _)| std::cmp::Reverse(*amount));
-        let shown = lines.into_iter().take(SHOWN);
-        Ok(shown.map(|(amount, line)| RunSite { is_least: rest > amount / LITTLE, ..line }).collect())
+        lines.sort_by_key(|(amount, ..)| std::cmp::Reverse(*amount));
+        lines.truncate(SHOWN);
+        for (_, _, site) in &lines {
+            lacking.extend(nameless(&names.stack(*site)?));
+        }
+        Ok(lines.into_iter().map(|(amount, line, _)| RunSite { is_least: rest > amount / LITTLE, ..line }).collect())
     };
+    let (live, peak, calls, temporary) = (lines(live)?, lines(peak)?, lines(calls)?, lines(temporary)?);
+    // Whoever asks a server gets names from it in the reports.
+    let advice = if asks_servers { None } else { names.advice_on(&lacking).map(Note::Advice) };
+    let remedies = advice.into_iter().chain(names.silent_engines().into_iter().map(Note::Engine));
     Ok(RunSites {
-        live: lines(live)?,
-        peak: lines(peak)?,
-        calls: lines(calls)?,
-        temporary: lines(temporary)?,
+        names: remedies.map(|remedy| sentence(&remedy)).collect(),
+        live,
+        peak,
+        calls,
+        temporary,
         temporary_blocks: sums.total.temporary_blocks,
         has_peak: sums.is_whole && sums.total.peak_blocks > 0,
     })

@@ -57,6 +57,7 @@ impl<'a> ErrorJson<'a> {
 struct ResponsibleJson<'a> {
     blocks: u64,
     bytes: u64,
+    stacks: u64,
     #[serde(serialize_with = "frames")]
     stack: &'a [NamedFrame],
 }
@@ -106,6 +107,7 @@ impl CheckReport<'_> {
             let responsible = finding.responsible.iter().map(|responsible| ResponsibleJson {
                 blocks: responsible.totals.blocks,
                 bytes: responsible.totals.bytes,
+                stacks: responsible.stacks,
                 stack: &responsible.stack.frames,
             });
             let limit = LimitLine {

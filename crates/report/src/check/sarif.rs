@@ -88,7 +88,7 @@ impl CheckReport<'_> {
             "region": { "startLine": 1 },
         } });
         result["locations"] = json!([nowhere]);
-        if let Some(Responsible { totals, stack }) = responsible {
+        if let Some(Responsible { totals, stack, .. }) = responsible {
             if let Some((frame, _, _)) = own_frame(stack) {
                 result["locations"] = json!([self.location(frame)]);
             }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use heapledger_analysis::{Advice, Coverage, FoundBy, FreesHeld, Moment, Note, Seen};
+use heapledger_analysis::{Advice, Coverage, Engine, FoundBy, FreesHeld, Moment, Note, Seen};
 use heapledger_format::TallyCounter;
 use heapledger_source::Damage;
 use heapledger_symbols::Hex;
@@ -73,6 +73,7 @@ pub fn sentence(note: &Note) -> String {
             format!("No debug information for {modules}: symbol names only, no lines.")
         }
         Note::Advice(advice) => advised(advice),
+        Note::Engine(engine) => engine_told(*engine),
         Note::NoProgram(build_id) => {
             let build_id = build_id.as_ref().map(|id| format!(" of build id {}", clean(id))).unwrap_or_default();
             format!(
@@ -165,6 +166,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::WithoutDebugInfo(_) => "without_debug_info",
         Note::NotFetched { .. } => "not_fetched",
         Note::Advice(_) => "advice",
+        Note::Engine(_) => "engine",
         Note::NoProgram(_) => "no_program",
         Note::StacksDamaged(_) => "stacks_damaged",
         Note::LogLacks(_) => "log_lacks",
@@ -177,13 +179,19 @@ const NAMED: usize = 8;
 
 /// What to type for functions and lines.
 fn advised(advice: &Advice) -> String {
-    let Advice { packages, archive, server, own } = advice;
+    let Advice { packages, archive, server, files, own } = advice;
     let mut ways = Vec::new();
     if !packages.is_empty() {
         let archive = archive.as_ref().map(|archive| format!(" (archive {archive})")).unwrap_or_default();
         let more = if packages.len() > NAMED { " …" } else { "" };
         let named = packages.get(..NAMED).unwrap_or(packages).join(" ");
         ways.push(format!("`apt install {named}{more}`{archive}"));
+    }
+    if let Some(([before, behind], files)) = files {
+        let named: Vec<String> = files.iter().take(NAMED).map(|file| quoted(file)).collect();
+        ways.push(format!("`{before} {} {behind}`", named.join(" ")).replace(" )`", ")`"));
+    }
+    if !ways.is_empty() {
         ways.extend(server.as_ref().map(|server| format!("`DEBUGINFOD_URLS={server}`")));
     }
     let mut parts = vec![ways.join(" or ")];
@@ -205,6 +213,38 @@ fn advised(advice: &Advice) -> String {
     }
     format!("To see more: {}.", parts.join("; "))
 }
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._+-".contains(letter);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
+/// What to start an engine with, so that what it runs has names.
+fn engine_told(engine: Engine) -> String {
+    match engine {
+        Engine::Python(Some(minor @ ..PERF_PYTHON)) => format!(
+            "To see Python's functions: `python3 -X perf`, from Python 3.{PERF_PYTHON} on (this is 3.{minor}). Small objects have \
+             stacks of their own with `PYTHONMALLOC=malloc`."
+        ),
+        Engine::Python(_) => {
+            "To see Python's functions: `python3 -X perf …`. Small objects have stacks of their own with \
+                              `PYTHONMALLOC=malloc`."
+                .to_owned()
+        }
+        Engine::Node => {
+            "To see JavaScript's functions: `node --perf-basic-prof --interpreted-frames-native-stack …`.".to_owned()
+        }
+        Engine::Java => {
+            "To see Java's compiled methods: `java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions \
+             -XX:+DumpPerfMapAtExit …`."
+                .to_owned()
+        }
+    }
+}
+
+/// The first Python, by its second number, that writes for perf what it runs.
+const PERF_PYTHON: u32 = 12;
 
 /// Which moment the report is of.
 fn moment(found: &FoundBy) -> String {
@@ -399,6 +439,7 @@ pub(crate) fn is_loss(note: &Note) -> bool {
             | Note::WithoutDebugInfo(_)
             | Note::NotFetched { .. }
             | Note::Advice(_)
+            | Note::Engine(_)
             | Note::FoundBy(_)
             | Note::CopiedSometime
             | Note::LogSays(_)
@@ -409,7 +450,14 @@ pub(crate) fn is_loss(note: &Note) -> bool {
 pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Result<()> {
     // That names are missing is the usual case and no loss of the ledger's.
     let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(|note| {
-        matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_) | Note::NotFetched { .. } | Note::Advice(_))
+        matches!(
+            note,
+            Note::Module { .. }
+                | Note::WithoutDebugInfo(_)
+                | Note::NotFetched { .. }
+                | Note::Advice(_)
+                | Note::Engine(_)
+        )
     });
     let (losses, others): (Vec<&Note>, Vec<&Note>) = losses.into_iter().partition(|note| is_loss(note));
     let (found, remarks) = others.into_iter().partition(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime));

@@ -196,36 +196,90 @@ const LINE_FRAMES: usize = 3;
 
 /// The innermost frames in one line, from the function that holds the block on: `hash_create (hash.c:7) < main`. What is inside of
 /// that are wrappers of `malloc`, which are the same for all. A function and the part of it that the compiler made a
-/// function of its own have one name and are one.
+/// function of its own have one name and are one. Where an engine runs a script, the innermost function of that is there, however
+/// far out: `PyByteArray_Resize (bytearrayobject.c:234) < … < load (app.py)`.
 pub fn callers(stack: &NamedStack, paint: Paint) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut guessed = false;
+    let tells_modules = stack.shown().any(|frame| frame.module.is_some());
+    for frame in in_line(stack, paint) {
+        let Some(frame) = frame else {
+            parts.push("…".to_owned());
+            continue;
+        };
+        let name = name_of(frame, paint);
+        let is_of_script = tells_modules && is_generated(frame);
+        let short = |file: &str| clean(file.rsplit('/').next().unwrap_or(file)).into_owned();
+        let file = frame.file.as_deref().filter(|_| parts.is_empty() || is_of_script).map(short);
+        parts.push(match (file, frame.line) {
+            (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
+            (Some(file), None) if is_of_script => format!("{name} ({file})"),
+            // Once: all outside of it are.
+            _ if frame.guessed && !guessed => format!("{name}{GUESSED}"),
+            _ => name,
+        });
+        guessed |= frame.guessed;
+    }
+    if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }
+}
+
+/// Modules of which [`callers`] shows code without a name.
+pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
+    let shown = in_line(stack, Paint::default()).into_iter().flatten();
+    shown
+        .filter(|frame| frame.function.is_none())
+        .filter_map(|frame| frame.module.clone())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The frames that [`callers`] shows, with `None` for those that are left out.
+fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
     let holders = Holders::default();
     let wrappers = stack.shown().take_while(|frame| !holders.holds(frame)).count();
     let wrappers = if wrappers == stack.shown().count() { 0 } else { wrappers };
-    let mut parts: Vec<String> = Vec::new();
+    let mut line: Vec<Option<&NamedFrame>> = Vec::new();
     let mut last = None;
-    let mut guessed = false;
     for frame in stack.shown().skip(wrappers) {
         let name = name_of(frame, paint);
         if last.as_ref() == Some(&name) {
             continue;
         }
         // What comes before `main` is the same for all.
-        if parts.len() == LINE_FRAMES
-            || !parts.is_empty() && begins_program(frame.function.as_deref().unwrap_or_default())
+        if line.len() == LINE_FRAMES
+            || !line.is_empty() && begins_program(frame.function.as_deref().unwrap_or_default())
         {
             break;
         }
-        let place = frame.file.as_deref().zip(frame.line).filter(|_| parts.is_empty());
-        parts.push(match place {
-            Some((file, line)) => format!("{name} ({}:{line})", clean(file.rsplit('/').next().unwrap_or(file))),
-            // Once: all outside of it are.
-            None if frame.guessed && !guessed => format!("{name}{GUESSED}"),
-            None => name.clone(),
-        });
-        guessed |= frame.guessed;
+        line.push(Some(frame));
         last = Some(name);
     }
-    if parts.is_empty() { "code without a stack".to_owned() } else { parts.join(" < ") }
+    let tells_modules = stack.shown().any(|frame| frame.module.is_some());
+    let generated = || stack.shown().skip(wrappers).filter(|frame| tells_modules && is_generated(frame));
+    let script = generated().find(|frame| !is_of_engine(frame)).or_else(|| generated().next());
+    if let Some(script) = script.filter(|script| !line.iter().flatten().any(|frame| std::ptr::eq(*frame, *script))) {
+        line.truncate(1);
+        line.extend([None, Some(script)]);
+    }
+    line
+}
+
+/// Names with which engines begin those of their own parts, and of the libraries that belong to the language.
+const OF_ENGINES: [&str; 9] =
+    ["Builtin:", "BytecodeHandler:", "Interpreter", "RegExp:", "Stub", "java.", "javax.", "jdk.", "sun."];
+
+/// Whether code that an engine has made is of its own library: `node:buffer`, `<frozen importlib>`, `java.util.HashMap.resize`.
+fn is_of_engine(frame: &NamedFrame) -> bool {
+    let name = name_of(frame, Paint::default());
+    match &frame.file {
+        Some(file) => file.starts_with("node:") || file.starts_with('<'),
+        None => OF_ENGINES.iter().any(|begin| name.starts_with(begin)),
+    }
+}
+
+/// Whether it is code that an engine has made, and has told what it is called.
+fn is_generated(frame: &NamedFrame) -> bool {
+    frame.module.is_none() && frame.function.is_some()
 }
 
 /// The frames from the function that holds the block on; all of them if none does.
@@ -267,6 +321,40 @@ mod tests {
             ..NamedFrame::default()
         };
         NamedStack { frames: names.iter().map(frame).collect(), ..NamedStack::default() }
+    }
+
+    #[test]
+    fn a_script_is_told_of_however_far_out() {
+        let of = |names: &[&str]| {
+            let mut all = stack(names);
+            for frame in &mut all.frames {
+                match frame.function.as_deref().and_then(|name| name.strip_prefix("js ").map(Arc::<str>::from)) {
+                    Some(script) => (frame.function, frame.file) = (Some(script), Some("/srv/app.js".into())),
+                    None => frame.module = Some("/usr/bin/node".into()),
+                }
+            }
+            callers(&all, Paint::default())
+        };
+        let node = "Buffer::New (hash.c:7)";
+        assert_eq!(
+            of(&["Buffer::New(int)", "a", "b", "c", "js hold", "d", "js main"]),
+            format!("{node} < … < hold (app.js:7)")
+        );
+        assert_eq!(of(&["Buffer::New(int)", "js hold", "d", "js main"]), format!("{node} < hold (app.js:7) < d"));
+        assert_eq!(of(&["Buffer::New(int)", "a", "b", "c", "d"]), format!("{node} < a < b"));
+        let library = |names: &[&str]| {
+            let mut all = stack(names);
+            all.frames[0].module = Some("/usr/bin/node".into());
+            all.frames[1].file = Some("node:buffer".into());
+            callers(&all, Paint::default())
+        };
+        assert_eq!(
+            library(&["New", "allocUnsafeSlow", "hold"]),
+            "New (hash.c:7) < allocUnsafeSlow (node:buffer:7) < hold (hash.c:7)"
+        );
+        assert_eq!(library(&["New", "slow", "a", "b", "c"]), "New (hash.c:7) < slow (node:buffer:7) < a (hash.c:7)");
+        // Without a single module nobody knows what is generated.
+        assert_eq!(of(&["js a", "js b", "js c", "js d"]), "a (app.js:7) < b < c");
     }
 
     #[test]

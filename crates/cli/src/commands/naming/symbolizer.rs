@@ -20,7 +20,7 @@ const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
 /// Where the program's engine wrote for perf what code it made. The file is named by the number of a process, which may have
 /// been another one's: it must have been written while the program ran, by its user.
-fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
+pub(crate) fn perf_map(ledger: &Ledger) -> Option<PathBuf> {
     let path = PathBuf::from(format!("/tmp/perf-{}.map", ledger.process().pid()?));
     let metadata = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
     let own = geteuid().as_raw();
