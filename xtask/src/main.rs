@@ -35,6 +35,7 @@ cargo xtask again      every test again and again, alone and beside load, to fin
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
+cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
 cargo xtask logs       logs larger than any memory, by a pipe into `heapledger stats`: what that takes; takes a number of gigabytes
 cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
@@ -52,6 +53,12 @@ fn kill(words: &[&str]) -> step::Result {
     step::run(command.args(words))
 }
 
+/// What other tools say of the same programs: `e2e/examples/judges.rs`.
+fn judges(words: &[&str]) -> step::Result {
+    let mut command = step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", "judges", "--"]);
+    step::run(command.args(words))
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -62,6 +69,7 @@ fn main() -> ExitCode {
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
         ["faults", words @ ..] => faults::run(words),
+        ["judges"] => judges(&[]),
         ["logs", words @ ..] => logs::run(words),
         ["package"] => package::run(),
         ["scale", words @ ..] => scale::run(words),
