@@ -38,6 +38,12 @@ impl Clock {
         Ok(Clock { tick_ns, start_unix_ns: header.start_unix_ns, end })
     }
 
+    /// One whose ticks are nanoseconds.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Clock {
+        Clock { tick_ns: 1, start_unix_ns: 0, end: Ticks(0) }
+    }
+
     /// Nanoseconds since the ledger began; `None` if ticks have no known length.
     pub fn ns(&self, time: Ticks) -> Option<u64> {
         (self.tick_ns != 0).then(|| time.0.saturating_mul(self.tick_ns))

@@ -47,6 +47,7 @@ pub mod sample;
 pub mod section;
 pub mod session;
 pub mod sums;
+pub mod timeline;
 
 pub use bytes::{ByteOrder, WordSize};
 pub use counter::{GlobalCounter, TallyCounter};

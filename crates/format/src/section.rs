@@ -73,7 +73,7 @@ section_kinds! {
     AccountFrees = 21, "account_frees";
     /// What was freed of each call site over the whole run, see [`crate::sums::Sum`].
     Sums = 22, "sums";
-    /// Reserved: figures of the process over time.
+    /// Figures of the process over time, see [`crate::timeline::TimePoint`].
     Timeline = 23, "timeline";
     /// Reserved: the parent's threads at a fork, each with its next number and time.
     Cut = 24, "cut";
@@ -103,6 +103,7 @@ pub const COPIED_FIRST: &[SectionKind] = &[
     SectionKind::Errors,
     SectionKind::AccountFrees,
     SectionKind::Accounts,
+    SectionKind::Timeline,
     SectionKind::Marks,
     SectionKind::Windows,
     SectionKind::Labels,

@@ -14,6 +14,7 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::piece::ALIGN_BYTES;
 use heapledger_format::section::{SectionRow, label_column, wide};
 use heapledger_format::session::process as key;
+use heapledger_format::timeline::TimePoint;
 use heapledger_format::{LabelId, SectionKind, TallyCounter};
 
 use crate::SourceError;
@@ -78,18 +79,39 @@ pub struct Finished {
     pub in_flight: u64,
 }
 
+/// What is added to a ledger that is finished.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct More<'a> {
+    /// Appended to what is known of the process.
+    pub pairs: &'a [(&'a str, String)],
+    /// What somebody saw who stood beside the process, intervals in order and without an overlap.
+    pub timeline: &'a [TimePoint],
+}
+
+/// As [`finish_with`], with what is known of the process alone.
+///
+/// # Errors
+/// As there.
+pub fn finish(
+    live: &Ledger,
+    path: &Path,
+    extra: &[(&str, String)],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, SourceError> {
+    finish_with(live, path, More { pairs: extra, timeline: &[] }, progress)
+}
+
 /// Writes the finished ledger of `live` to `path`, replacing what is there: first under a temporary name
-/// beside it, then renamed. `extra` is appended to what is known of the process. `progress` hears of bytes
-/// done and bytes in all, at most once a piece.
+/// beside it, then renamed. `progress` hears of bytes done and bytes in all, at most once a piece.
 ///
 /// Meant for a program that has ended. Of one that runs on, take a [`Snapshot`](crate::Snapshot).
 ///
 /// # Errors
 /// If `live` is finished already, cannot be read, or `path` cannot be written; then nothing is left behind.
-pub fn finish(
+pub fn finish_with(
     live: &Ledger,
     path: &Path,
-    extra: &[(&str, String)],
+    more: More<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, SourceError> {
     if live.is_finished() {
@@ -102,7 +124,7 @@ pub fn finish(
     let temporary = Temporary(Some(path.with_file_name(name)));
     let temporary_path = temporary.0.clone().unwrap_or_default();
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary_path);
-    let finished = write_all(live, file.map_err(failed)?, extra, progress, &failed)?;
+    let finished = write_all(live, file.map_err(failed)?, more, progress, &failed)?;
     std::fs::rename(&temporary_path, path).map_err(failed)?;
     temporary.keep();
     Ok(finished)
@@ -129,12 +151,12 @@ impl Drop for Temporary {
 fn write_all(
     live: &Ledger,
     file: File,
-    extra: &[(&str, String)],
+    more: More<'_>,
     progress: &mut dyn FnMut(u64, u64),
     failed: &dyn Fn(io::Error) -> SourceError,
 ) -> Result<Finished, SourceError> {
     let mut header = live.current_header()?;
-    let rows: Vec<SectionRow> = header.sections().to_vec();
+    let (rows, timeline) = rows_and_timeline(live, &header, more.timeline)?;
     let kept = kept(&rows);
     let labelled = rows.iter().any(|row| row.kind == SectionKind::LabelColumn as u16);
     let mut finished_header = Header::new(header.codec, header.layout, header.options);
@@ -153,7 +175,11 @@ fn write_all(
     let (bytes, counts) = write_pieces(target, |out| {
         let mut counts = BTreeMap::new();
         for kind in &kept {
-            let written = write_section(live, *kind, extra, out)?;
+            let written = if *kind == SectionKind::Timeline as u16 {
+                write_timeline(live, &timeline, out)?
+            } else {
+                write_section(live, *kind, more.pairs, out)?
+            };
             counts.insert(*kind, written.count);
             if *kind == SectionKind::Records as u16 {
                 counts.insert(SectionKind::LabelColumn as u16, written.labels);
@@ -204,6 +230,39 @@ pub(crate) fn copy_figures(from: &Header, to: &mut Header) {
     for counter in TallyCounter::ALL {
         to.set_tally(*counter, from.tally(*counter));
     }
+}
+
+/// The sections that there will be, and the figures over time. What somebody saw from outside may be all that there is of these.
+fn rows_and_timeline(
+    live: &Ledger,
+    header: &Header,
+    outside: &[TimePoint],
+) -> Result<(Vec<SectionRow>, Vec<TimePoint>), SourceError> {
+    let timeline = live.timeline_with(outside)?;
+    let mut rows = header.sections().to_vec();
+    let kind = SectionKind::Timeline as u16;
+    if !timeline.is_empty() && !rows.iter().any(|row| row.kind == kind) {
+        rows.push(SectionRow { kind, ..SectionRow::default() });
+    }
+    // As we write them, whoever had written them before.
+    for row in rows.iter_mut().filter(|row| row.kind == kind) {
+        row.element_bytes = TimePoint::bytes(header.codec.word) as u16;
+        row.capacity = row.capacity.max(timeline.len() as u64);
+    }
+    Ok((rows, timeline))
+}
+
+/// Writes figures over time as they come.
+fn write_timeline(live: &Ledger, points: &[TimePoint], out: &mut Out<'_>) -> Result<Written, SourceError> {
+    let codec = live.header().codec;
+    let mut element = vec![0u8; TimePoint::bytes(codec.word)];
+    let mut filler = Filler::new(SectionKind::Timeline as u16, element.len(), out);
+    for point in points {
+        point.write(codec, &mut element);
+        filler.add(&element)?;
+    }
+    filler.flush()?;
+    Ok(Written { count: filler.count, ..Written::default() })
 }
 
 /// What was written of a section.

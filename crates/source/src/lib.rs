@@ -56,11 +56,12 @@ mod storage;
 mod sums;
 mod system;
 mod tables;
+mod timeline;
 mod told;
 
 pub use damage::Damage;
 pub use error::SourceError;
-pub use finish::{Finished, finish};
+pub use finish::{Finished, More, finish, finish_with};
 pub use found::{Found, FoundIn, ImageOptions, LedgerAt, WhichLedger};
 pub use hex::is_hex;
 pub use labels::Labels;
@@ -77,6 +78,7 @@ pub use storage::{SectionStorage, Storage};
 pub use sums::{FreedSum, FreedSums, PeakPlace};
 pub use system::{Mapping, start_ticks};
 pub use tables::{Heap, HeapFigures, Module, Tallies, Thread, ThreadState};
+pub use timeline::{Curve, POINTS_MAX};
 pub use told::{FoundError, NamedRow};
 
 /// What a mutex protects. A thread that panicked meanwhile left it as whole as any other: nothing here unwinds.

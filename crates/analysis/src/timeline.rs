@@ -1,0 +1,325 @@
+//! How the heap grew: figures over time, for charts, exports and summaries.
+
+use heapledger_format::timeline::{TimePoint, by, known};
+use heapledger_format::{GlobalCounter, TallyCounter, Ticks};
+use heapledger_source::{Ledger, SourceError};
+
+use crate::clock::Clock;
+
+/// Who saw what a point says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SeenBy {
+    /// The recorder in the program itself, when something was allocated or freed: nothing is known of the memory of the process.
+    Recorder,
+    /// `run`, which stood beside it.
+    Run,
+    /// The totals of the ledger, which say how it ended or is now.
+    Totals,
+}
+
+/// An interval of a run, and what was seen in it. Times are nanoseconds since the ledger began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelinePoint {
+    /// When it began: the end of the one before, but where nothing was known in between.
+    pub begin_ns: u64,
+    /// When it ended: the moment of what is said without "highest".
+    pub end_ns: u64,
+    /// Who looked.
+    pub seen_by: SeenBy,
+    /// How often.
+    pub looks: u32,
+    /// Bytes asked for in live blocks. An estimate in a sampled ledger, as all figures of blocks.
+    pub live_bytes: u64,
+    /// Live blocks.
+    pub live_blocks: Option<u64>,
+    /// The highest that live bytes are known to have been in the interval.
+    pub highest_bytes: u64,
+    /// Live blocks then.
+    pub highest_blocks: Option<u64>,
+    /// When that was.
+    pub highest_ns: u64,
+    /// The lowest that was seen.
+    pub lowest_bytes: u64,
+    /// Allocations since the ledger began.
+    pub allocations: Option<u64>,
+    /// Frees since then.
+    pub frees: Option<u64>,
+    /// Bytes asked for in all blocks since then.
+    pub bytes_allocated: Option<u64>,
+    /// Anonymous memory of the process that is present (`RssAnon`), less what the recorder uses: the highest in the interval.
+    pub resident_bytes: Option<u64>,
+    /// What of it was swapped out: the highest in the interval.
+    pub swapped_bytes: Option<u64>,
+    /// Page faults without reading from a disk since the process began.
+    pub minor_faults: Option<u64>,
+    /// Page faults with it.
+    pub major_faults: Option<u64>,
+}
+
+impl TimelinePoint {
+    /// Memory that is the program's own, present or swapped out.
+    pub fn own_memory_bytes(&self) -> Option<u64> {
+        Some(self.resident_bytes?.saturating_add(self.swapped_bytes?))
+    }
+}
+
+/// A stretch of time in which the same one looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelinePart {
+    /// Who.
+    pub seen_by: SeenBy,
+    /// From when, in nanoseconds since the ledger began.
+    pub begin_ns: u64,
+    /// To when.
+    pub end_ns: u64,
+}
+
+/// A column of a chart: the highest in so much of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimelineColumn {
+    /// Live bytes.
+    pub live_bytes: u64,
+    /// Memory of the program's own, where it is known.
+    pub own_memory_bytes: Option<u64>,
+}
+
+/// Figures over time, in order and without an overlap. The highest of them is the peak that the ledger tells of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeapTimeline {
+    /// The intervals. None, if nothing was noted over time.
+    pub points: Vec<TimelinePoint>,
+    /// When the ledger began, in nanoseconds since 1970.
+    pub start_unix_ns: Option<u64>,
+    /// Figures of blocks are estimates.
+    pub is_sampled: bool,
+    /// By how much the peak may be off.
+    pub peak_error_bytes: u64,
+}
+
+impl HeapTimeline {
+    /// That of a ledger.
+    ///
+    /// # Errors
+    /// If it can no longer be read.
+    pub fn of(ledger: &Ledger, clock: &Clock) -> Result<HeapTimeline, SourceError> {
+        let mut all = ledger.timeline()?;
+        let mut timeline = HeapTimeline {
+            points: Vec::new(),
+            start_unix_ns: clock.start_unix_ns(),
+            is_sampled: ledger.sample_interval() != 0,
+            peak_error_bytes: 0,
+        };
+        if all.is_empty() || clock.ns(Ticks(1)).is_none() {
+            return Ok(timeline);
+        }
+        let header = ledger.current_header()?;
+        timeline.peak_error_bytes = header.global(GlobalCounter::PeakError);
+        let tallies = ledger.tallies()?;
+        let [allocations, frees, bytes_allocated, bytes_freed] =
+            [TallyCounter::Allocations, TallyCounter::Frees, TallyCounter::BytesAllocated, TallyCounter::BytesFreed]
+                .map(|counter| tallies.get(counter));
+        let last = all.last().map_or(Ticks(0), TimePoint::end);
+        if clock.end() > last {
+            let live = bytes_allocated.saturating_sub(bytes_freed);
+            let end = TimePoint {
+                begin: last,
+                looks: 1,
+                known: known::TOTALS | known::BLOCKS,
+                live_bytes: live,
+                highest_bytes: live,
+                highest_blocks: allocations.saturating_sub(frees),
+                highest_time: clock.end(),
+                lowest_bytes: live,
+                allocations,
+                frees,
+                bytes_allocated,
+                ..TimePoint::default()
+            };
+            all.push(end.with_end(clock.end()));
+        }
+        raise_to_peak(&mut all, &header);
+        timeline.points = all.iter().map(|point| shown(point, clock)).collect();
+        Ok(timeline)
+    }
+
+    /// Whether anything was noted over time.
+    pub fn is_known(&self) -> bool {
+        !self.points.is_empty()
+    }
+
+    /// How long it is, in nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.points.last().map_or(0, |point| point.end_ns)
+    }
+
+    /// The interval in which live bytes were highest: the first, if several were.
+    pub fn peak(&self) -> Option<&TimelinePoint> {
+        self.points.iter().rev().max_by_key(|point| point.highest_bytes)
+    }
+
+    /// The one in which the program's own memory was most, if that is known.
+    pub fn most_memory(&self) -> Option<&TimelinePoint> {
+        let known = self.points.iter().rev().filter(|point| point.own_memory_bytes().is_some());
+        known.max_by_key(|point| point.own_memory_bytes())
+    }
+
+    /// Who looked when.
+    pub fn parts(&self) -> Vec<TimelinePart> {
+        let mut parts: Vec<TimelinePart> = Vec::new();
+        for point in &self.points {
+            match parts.last_mut() {
+                Some(last) if last.seen_by == point.seen_by => last.end_ns = point.end_ns,
+                _ => {
+                    parts.push(TimelinePart { seen_by: point.seen_by, begin_ns: point.begin_ns, end_ns: point.end_ns })
+                }
+            }
+        }
+        parts
+    }
+
+    /// The longest interval with several looks: what came up and went between two of these is seen only if it was the peak.
+    pub fn coarsest_ns(&self) -> u64 {
+        let several = self.points.iter().filter(|point| point.looks > 1);
+        several.map(|point| point.end_ns.saturating_sub(point.begin_ns)).max().unwrap_or(0)
+    }
+
+    /// So many columns of the same length: of each the highest. Where nothing was seen, it is as it was before.
+    pub fn columns(&self, count: usize) -> Vec<TimelineColumn> {
+        let mut columns = vec![None::<TimelineColumn>; count];
+        let span = u128::from(self.span_ns().max(1));
+        let column_of = |ns: u64| ((u128::from(ns) * count as u128 / span) as usize).min(count.saturating_sub(1));
+        // What was seen at the end of a column is how the next begins.
+        let mut at_end = vec![None::<TimelineColumn>; count];
+        let raise = |columns: &mut [Option<TimelineColumn>], at: usize, seen: TimelineColumn| {
+            if let Some(place) = columns.get_mut(at) {
+                let known = place.unwrap_or_default();
+                *place = Some(TimelineColumn {
+                    live_bytes: known.live_bytes.max(seen.live_bytes),
+                    own_memory_bytes: known.own_memory_bytes.max(seen.own_memory_bytes),
+                });
+            }
+        };
+        for point in &self.points {
+            let own_memory_bytes = point.own_memory_bytes();
+            let highest = TimelineColumn { live_bytes: point.highest_bytes, own_memory_bytes: None };
+            raise(&mut columns, column_of(point.highest_ns), highest);
+            let end = TimelineColumn { live_bytes: point.live_bytes, own_memory_bytes };
+            raise(&mut columns, column_of(point.end_ns), end);
+            if let Some(place) = at_end.get_mut(column_of(point.end_ns)) {
+                *place = Some(end);
+            }
+        }
+        let mut before = TimelineColumn::default();
+        let filled = columns.into_iter().zip(at_end).map(|(column, end)| {
+            let column = column.unwrap_or(before);
+            before = end.unwrap_or(before);
+            column
+        });
+        filled.collect()
+    }
+}
+
+/// The highest is what the header tells, when it tells. Who looks now and then may have missed it.
+fn raise_to_peak(all: &mut [TimePoint], header: &heapledger_format::Header) {
+    let bytes = header.global(GlobalCounter::PeakBytes);
+    if all.iter().any(|point| point.highest_bytes >= bytes) {
+        return;
+    }
+    let time = Ticks(header.global(GlobalCounter::PeakTime));
+    let peak = TimePoint {
+        highest_bytes: bytes,
+        highest_blocks: header.global(GlobalCounter::PeakBlocks),
+        highest_time: time,
+        known: known::BLOCKS,
+        ..TimePoint::default()
+    };
+    let place = all.partition_point(|point| point.end() < time);
+    let last = all.len().saturating_sub(1);
+    if let Some(point) = all.get_mut(place.min(last)) {
+        point.raise(&peak);
+        point.highest_time = time.clamp(point.begin, point.end());
+    }
+}
+
+fn shown(point: &TimePoint, clock: &Clock) -> TimelinePoint {
+    let ns = |time: Ticks| clock.ns(time).unwrap_or(0);
+    let if_known = |what: u16, value: u64| point.knows(what).then_some(value);
+    TimelinePoint {
+        begin_ns: ns(point.begin),
+        end_ns: ns(point.end()),
+        seen_by: match point.by {
+            by::OUTSIDE => SeenBy::Run,
+            0 => SeenBy::Totals,
+            _ => SeenBy::Recorder,
+        },
+        looks: point.looks,
+        live_bytes: point.live_bytes,
+        live_blocks: if_known(known::TOTALS, point.allocations.saturating_sub(point.frees)),
+        highest_bytes: point.highest_bytes,
+        highest_blocks: if_known(known::BLOCKS, point.highest_blocks),
+        highest_ns: ns(point.highest_time),
+        lowest_bytes: point.lowest_bytes,
+        allocations: if_known(known::TOTALS, point.allocations),
+        frees: if_known(known::TOTALS, point.frees),
+        bytes_allocated: if_known(known::TOTALS, point.bytes_allocated),
+        resident_bytes: if_known(known::RESIDENT, point.resident_bytes),
+        swapped_bytes: if_known(known::RESIDENT, point.swapped_bytes),
+        minor_faults: if_known(known::FAULTS, point.minor_faults),
+        major_faults: if_known(known::FAULTS, point.major_faults),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(begin_ns: u64, end_ns: u64, live_bytes: u64, highest: (u64, u64)) -> TimelinePoint {
+        let clock = Clock::for_tests();
+        let (highest_bytes, highest_ns) = highest;
+        let (begin, end) = (Ticks(begin_ns), Ticks(end_ns));
+        let point =
+            TimePoint { begin, live_bytes, highest_bytes, highest_time: Ticks(highest_ns), ..TimePoint::default() };
+        shown(&TimePoint { looks: 1, by: by::OUTSIDE, ..point }.with_end(end), &clock)
+    }
+
+    fn timeline(points: Vec<TimelinePoint>) -> HeapTimeline {
+        HeapTimeline { points, ..HeapTimeline::default() }
+    }
+
+    #[test]
+    fn columns_have_the_highest_and_go_on_where_nothing_was_seen() {
+        let with_memory =
+            TimelinePoint { resident_bytes: Some(50), swapped_bytes: Some(5), ..point(0, 10, 7, (90, 2)) };
+        let timeline = timeline(vec![with_memory, point(10, 100, 20, (20, 100))]);
+        let columns = timeline.columns(10);
+        let live: Vec<u64> = columns.iter().map(|column| column.live_bytes).collect();
+        assert_eq!(live, [90, 7, 7, 7, 7, 7, 7, 7, 7, 20]);
+        assert_eq!(columns[1].own_memory_bytes, Some(55));
+        assert_eq!(timeline.columns(0), []);
+        assert_eq!(HeapTimeline::default().columns(2), [TimelineColumn::default(); 2]);
+        let huge =
+            HeapTimeline { points: vec![point(0, u64::MAX - 1, 1, (2, u64::MAX - 1))], ..HeapTimeline::default() };
+        assert_eq!(huge.columns(3).len(), 3);
+    }
+
+    #[test]
+    fn the_first_of_several_highest_is_the_peak() {
+        let timeline = timeline(vec![point(0, 1, 5, (5, 1)), point(1, 2, 9, (9, 2)), point(2, 3, 9, (9, 3))]);
+        assert_eq!(timeline.peak().map(|peak| peak.highest_ns), Some(2));
+        assert_eq!(timeline.most_memory(), None);
+        assert_eq!(HeapTimeline::default().peak(), None);
+    }
+
+    #[test]
+    fn parts_are_by_who_looked() {
+        let by = |seen_by, begin, end| TimelinePoint { seen_by, ..point(begin, end, 1, (1, end)) };
+        let timeline = timeline(vec![
+            by(SeenBy::Recorder, 0, 4),
+            by(SeenBy::Run, 5, 6),
+            by(SeenBy::Run, 6, 9),
+            by(SeenBy::Totals, 9, 10),
+        ]);
+        let parts: Vec<_> = timeline.parts().iter().map(|part| (part.seen_by, part.begin_ns, part.end_ns)).collect();
+        assert_eq!(parts, [(SeenBy::Recorder, 0, 4), (SeenBy::Run, 5, 9), (SeenBy::Totals, 9, 10)]);
+    }
+}
