@@ -177,45 +177,43 @@ impl HeapTimeline {
         parts
     }
 
-    /// The longest interval with several looks: what came up and went between two of these is seen only if it was the peak.
+    /// The longest interval in which something was allocated or freed: what came up and went between two looks in it is seen only if
+    /// it was the peak.
     pub fn coarsest_ns(&self) -> u64 {
-        let several = self.points.iter().filter(|point| point.looks > 1);
-        several.map(|point| point.end_ns.saturating_sub(point.begin_ns)).max().unwrap_or(0)
+        let mut before = (Some(0), Some(0));
+        let busy = self.points.iter().filter(|point| {
+            let totals = (point.allocations, point.frees);
+            let is_quiet = totals.0.is_some() && totals == before;
+            before = totals;
+            !is_quiet
+        });
+        busy.map(|point| point.end_ns.saturating_sub(point.begin_ns)).max().unwrap_or(0)
     }
 
-    /// So many columns of the same length: of each the highest. Where nothing was seen, it is as it was before.
+    /// So many columns of the same length: of each the highest. Within an interval it is as at its end: whoever notes something when it
+    /// is allocated or freed has seen nothing before that, because nothing happened.
     pub fn columns(&self, count: usize) -> Vec<TimelineColumn> {
         let mut columns = vec![None::<TimelineColumn>; count];
         let span = u128::from(self.span_ns().max(1));
-        let column_of = |ns: u64| ((u128::from(ns) * count as u128 / span) as usize).min(count.saturating_sub(1));
-        // What was seen at the end of a column is how the next begins.
-        let mut at_end = vec![None::<TimelineColumn>; count];
-        let raise = |columns: &mut [Option<TimelineColumn>], at: usize, seen: TimelineColumn| {
-            if let Some(place) = columns.get_mut(at) {
-                let known = place.unwrap_or_default();
-                *place = Some(TimelineColumn {
-                    live_bytes: known.live_bytes.max(seen.live_bytes),
-                    own_memory_bytes: known.own_memory_bytes.max(seen.own_memory_bytes),
-                });
-            }
+        let last = count.saturating_sub(1);
+        let column_of = |ns: u64| usize::try_from(u128::from(ns) * count as u128 / span).unwrap_or(last).min(last);
+        let raise = |place: &mut Option<TimelineColumn>, seen: TimelineColumn| {
+            let known = place.unwrap_or_default();
+            *place = Some(TimelineColumn {
+                live_bytes: known.live_bytes.max(seen.live_bytes),
+                own_memory_bytes: known.own_memory_bytes.max(seen.own_memory_bytes),
+            });
         };
         for point in &self.points {
-            let own_memory_bytes = point.own_memory_bytes();
-            let highest = TimelineColumn { live_bytes: point.highest_bytes, own_memory_bytes: None };
-            raise(&mut columns, column_of(point.highest_ns), highest);
-            let end = TimelineColumn { live_bytes: point.live_bytes, own_memory_bytes };
-            raise(&mut columns, column_of(point.end_ns), end);
-            if let Some(place) = at_end.get_mut(column_of(point.end_ns)) {
-                *place = Some(end);
+            let seen = TimelineColumn { live_bytes: point.live_bytes, own_memory_bytes: point.own_memory_bytes() };
+            let (begin, end) = (column_of(point.begin_ns), column_of(point.end_ns));
+            let is_shared = begin < end && columns.get(begin).is_some_and(Option::is_some);
+            columns.iter_mut().take(end + 1).skip(begin + usize::from(is_shared)).for_each(|place| raise(place, seen));
+            if let Some(place) = columns.get_mut(column_of(point.highest_ns)) {
+                raise(place, TimelineColumn { live_bytes: point.highest_bytes, own_memory_bytes: None });
             }
         }
-        let mut before = TimelineColumn::default();
-        let filled = columns.into_iter().zip(at_end).map(|(column, end)| {
-            let column = column.unwrap_or(before);
-            before = end.unwrap_or(before);
-            column
-        });
-        filled.collect()
+        columns.into_iter().map(Option::unwrap_or_default).collect()
     }
 }
 
@@ -287,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_the_highest_and_go_on_where_nothing_was_seen() {
+    fn columns_have_the_highest_and_else_how_it_ended() {
         let with_memory =
             TimelinePoint { resident_bytes: Some(50), swapped_bytes: Some(5), ..point(0, 10, 7, (90, 2)) };
         let timeline = timeline(vec![with_memory, point(10, 100, 20, (20, 100))]);
         let columns = timeline.columns(10);
         let live: Vec<u64> = columns.iter().map(|column| column.live_bytes).collect();
-        assert_eq!(live, [90, 7, 7, 7, 7, 7, 7, 7, 7, 20]);
+        assert_eq!(live, [90, 7, 20, 20, 20, 20, 20, 20, 20, 20]);
         assert_eq!(columns[1].own_memory_bytes, Some(55));
         assert_eq!(timeline.columns(0), []);
         assert_eq!(HeapTimeline::default().columns(2), [TimelineColumn::default(); 2]);
@@ -308,6 +306,18 @@ mod tests {
         assert_eq!(timeline.peak().map(|peak| peak.highest_ns), Some(2));
         assert_eq!(timeline.most_memory(), None);
         assert_eq!(HeapTimeline::default().peak(), None);
+    }
+
+    #[test]
+    fn who_rests_is_not_coarse() {
+        let with = |allocations, begin, end| TimelinePoint {
+            allocations: Some(allocations),
+            frees: Some(0),
+            ..point(begin, end, 1, (1, end))
+        };
+        let points = vec![with(5, 0, 10), with(5, 10, 500), with(9, 500, 530), with(9, 530, 999)];
+        assert_eq!(timeline(points).coarsest_ns(), 30);
+        assert_eq!(timeline(vec![point(0, 40, 1, (1, 1))]).coarsest_ns(), 40, "nobody knows of any allocation");
     }
 
     #[test]

@@ -90,9 +90,10 @@ impl TimePoint {
         self.end().0.checked_div(width.0).unwrap_or(0)
     }
 
-    /// Takes over the highest of another one, if that was higher.
+    /// Takes over the highest of another one, if that was higher, or as high earlier.
     pub fn raise(&mut self, other: &TimePoint) {
-        if other.highest_bytes > self.highest_bytes {
+        let is_earlier = other.highest_time < self.highest_time;
+        if other.highest_bytes > self.highest_bytes || other.highest_bytes == self.highest_bytes && is_earlier {
             self.take_highest(other);
         }
     }

@@ -14,7 +14,7 @@ use heapledger_format::header::{HEADER_BYTES_MAX, flag};
 use heapledger_format::record::{HISTORY_WORDS, NUMBER_MAX, RECORD_WORDS};
 use heapledger_format::section::{COPIED_FIRST, COPIED_LAST, SectionRow, label_column};
 use heapledger_format::session::process as key;
-use heapledger_format::{Header, SectionKind, TallyCounter};
+use heapledger_format::{Header, SectionKind, TallyCounter, timeline};
 use heapledger_linux::apart;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
@@ -153,6 +153,10 @@ impl<'a> Copying<'a> {
                 SectionKind::History => {
                     let copy = |at, into: &mut [u64]| section.copy_words_if_there(at, into);
                     take_whole::<HISTORY_WORDS, FREED_COMMIT>(copy, first, self.taken());
+                }
+                SectionKind::Timeline => {
+                    let copy = |at, into: &mut [u64]| section.copy_words(at, into);
+                    take_whole::<{ timeline::WORDS }, 0>(copy, first, self.taken());
                 }
                 _ => section.copy_words(first, self.taken().words),
             }

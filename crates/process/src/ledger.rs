@@ -30,6 +30,7 @@ use crate::heaps;
 use crate::section::{HeaderPage, Section};
 use crate::summing::SUMS_MAX;
 use crate::sums::{CutWords, SumWords};
+use crate::timeline::POINT_BYTES;
 use crate::windows::WINDOWS_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
@@ -90,7 +91,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 20;
+const SECTIONS: usize = 21;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -105,6 +106,9 @@ const LABELS_MAX: u64 = 1 << 17;
 const _: () = assert!(LABELS_MAX < record::LABEL_OTHER as u64);
 /// Marks beyond that are counted.
 const MARKS_MAX: u64 = 1 << 14;
+
+/// Intervals of the timeline.
+const POINTS_MAX: u64 = 1 << 10;
 
 const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
@@ -140,6 +144,7 @@ const PLANS: [Plan; SECTIONS] = [
         room: room(64, 64, ThreadRow::OTHER.0 as u64),
     },
     Plan { kind: SectionKind::Sums, element_bytes: size_of::<SumWords>(), room: room(8, 512, SUMS_MAX) },
+    Plan { kind: SectionKind::Timeline, element_bytes: POINT_BYTES, room: room(64, 0, POINTS_MAX) },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },

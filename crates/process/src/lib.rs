@@ -192,6 +192,8 @@ pub mod thread_facts;
 #[cfg(not(feature = "loom"))]
 pub mod threads;
 #[cfg(not(feature = "loom"))]
+pub mod timeline;
+#[cfg(not(feature = "loom"))]
 pub mod traces;
 #[cfg(not(feature = "loom"))]
 mod trapped;

@@ -25,6 +25,7 @@ use crate::summing::Sums;
 use crate::switch::Switch;
 use crate::texts::Texts;
 use crate::threads::Threads;
+use crate::timeline::TimelineNotes;
 use crate::windows::Windows;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
@@ -161,6 +162,8 @@ pub struct Shared {
     pub labels: Labels,
     /// Windows that it opened.
     pub windows: Windows,
+    /// Figures over time.
+    pub(crate) timeline: TimelineNotes,
     live_blocks: AtomicI64,
     next_measure_ns: AtomicU64,
     next_measure_if_grown_ns: AtomicU64,
@@ -203,6 +206,7 @@ impl Shared {
             marks: Marks::new(),
             labels: Labels::new(),
             windows: Windows::new(),
+            timeline: TimelineNotes::new(),
             live_blocks: AtomicI64::new(0),
             next_measure_ns: AtomicU64::new(0),
             next_measure_if_grown_ns: AtomicU64::new(0),
@@ -280,6 +284,7 @@ impl Shared {
         let sums = self.sums.resident_bytes();
         let others = [library, self.history.resident_bytes(), self.accounts.resident_bytes(), sums, guard];
         put(GlobalCounter::PrivateBytes, [states, tables, shadow].iter().chain(&others).sum());
+        self.note_figures(ticks(begin_ns));
         let end_ns = self.clock.now_ns();
         // This thread may have waited for a processor meanwhile.
         let pause_ns = |part: u64| part.saturating_mul(end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
