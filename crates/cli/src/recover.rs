@@ -13,6 +13,7 @@ use heapledger_launch::finish::Finisher;
 use heapledger_launch::output::directory_of;
 use heapledger_launch::recover::{self, Abandoned, Hands, Killed, Unfinished, UnfinishedState};
 use heapledger_report::Figures;
+use heapledger_source::More;
 
 use crate::args::{OUTPUT, RecoverArgs};
 use crate::terminal::Progress;
@@ -133,7 +134,7 @@ fn one(unfinished: &Unfinished, arguments: &RecoverArgs, finisher: &mut Finisher
         return Ok(());
     }
     let mut progress = Progress::of_ours("writing the ledger", false);
-    let written = finisher.finish(live, &ledger, &[], &mut |done, of| progress.bytes(done, of));
+    let written = finisher.finish(live, &ledger, More::default(), &mut |done, of| progress.bytes(done, of));
     drop(progress);
     let written = written.with_context(|| format!("{path}: {who}"))?;
     let bytes = Figures::default().bytes(written.bytes);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use heapledger_format::session::process as key;
-use heapledger_source::{Ledger, ThreadState};
+use heapledger_source::{Ledger, More, ThreadState};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::LaunchError;
@@ -186,7 +186,8 @@ fn one(
         extra.push((key::WALL_NS, ended.span.as_nanos().to_string()));
     }
     news(News::Begun);
-    let written = finisher.finish(live, &ledger, &extra, &mut |done, of| news(News::Written(done, of)));
+    let more = More { pairs: &extra, timeline: kept.timeline() };
+    let written = finisher.finish(live, &ledger, more, &mut |done, of| news(News::Written(done, of)));
     news(News::Done);
     Ok(Some((ledger, written?)))
 }

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use heapledger_format::FormatError;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::process as key;
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{Ledger, More, SourceError};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::LaunchError;
@@ -62,7 +62,7 @@ impl Finisher {
         &mut self,
         live: &Live,
         ledger: &Ledger,
-        extra: &[(&str, String)],
+        more: More<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Written, LaunchError> {
         hold(ledger.as_file(), &live.path)?;
@@ -77,7 +77,7 @@ impl Finisher {
         let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;
         let note = Note::new(live, pending.workplace());
         remember(Some((pending.workplace().to_owned(), Some(note.path().to_owned()))));
-        let result = self.write(ledger, pending, extra, progress);
+        let result = self.write(ledger, pending, more, progress);
         remember(None);
         let written = result?;
         // Without a name, or another has it by now.
@@ -91,10 +91,10 @@ impl Finisher {
         &mut self,
         ledger: &Ledger,
         pending: Pending,
-        extra: &[(&str, String)],
+        more: More<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Written, LaunchError> {
-        let mut all = extra.to_vec();
+        let mut all = more.pairs.to_vec();
         all.extend(self.whereabouts.iter().cloned());
         // Of a copy that does not say when it was made nobody knows the moment.
         let moment = ledger.moment_unix_ns().map(|ns| ns.to_string());
@@ -103,7 +103,7 @@ impl Finisher {
         all.push((key::FINISHED_UNIX_NS, now.as_nanos().to_string()));
         all.push((key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned()));
         let temporary = pending.temporary();
-        let finished = heapledger_source::finish(ledger, &temporary, &all, progress);
+        let finished = heapledger_source::finish_with(ledger, &temporary, More { pairs: &all, ..more }, progress);
         let wanted = pending.wanted().to_owned();
         let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
         let path = pending.place(self.force, &mut self.fresh).map_err(LaunchError::of(&wanted))?;

@@ -16,12 +16,14 @@ use heapledger_format::bytes::Codec;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::section::SectionRow;
 use heapledger_format::session::{DIRECTORY, ending};
+use heapledger_format::timeline::TimePoint;
 use heapledger_format::{GlobalCounter, Header, SectionKind};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{Whence, getuid, lseek};
 
 use crate::error::LaunchError;
 use crate::live::{self, Live};
+use crate::looks::{KeptCurve, Looks};
 use crate::session::{self, is_at};
 
 /// How often the directory is looked into where nobody tells of changes: no instance of inotify is left, or the
@@ -36,6 +38,8 @@ pub struct Kept {
     pub live: Live,
     /// The file; `None` if we may not open it.
     file: Option<File>,
+    /// What was seen of its program over time.
+    pub(crate) curve: Option<KeptCurve>,
 }
 
 /// Opens each ledger of a session when it appears.
@@ -56,6 +60,7 @@ pub struct Keeper {
     missed: bool,
     kept: Vec<Kept>,
     children: Option<File>,
+    looks: Option<Looks>,
 }
 
 impl Keeper {
@@ -73,6 +78,7 @@ impl Keeper {
             missed: false,
             kept: Vec::new(),
             children: None,
+            looks: None,
         };
         keeper.watch();
         if getuid().is_root()
@@ -119,7 +125,14 @@ impl Keeper {
 
     /// When to look in any case.
     pub fn patience(&self) -> Option<Duration> {
-        (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN)
+        let again = (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN);
+        let looks = self.looks.as_ref().filter(|_| !self.kept.is_empty()).map(Looks::patience);
+        again.into_iter().chain(looks).min()
+    }
+
+    /// From now on the process is looked at, too: what its ledger says that lives, and what memory it has.
+    pub(crate) fn look_at(&mut self, pid: i32) {
+        self.looks = Some(Looks::at(pid));
     }
 
     /// Opens what has appeared. Files of other sessions in the same directory cost no more than the news of them.
@@ -146,6 +159,10 @@ impl Keeper {
             self.watch_others();
             self.open_new();
         }
+        if let (Some(looks), Some(newest)) = (&mut self.looks, self.kept.iter_mut().max_by_key(|kept| kept.live.image))
+        {
+            looks.look(newest);
+        }
     }
 
     fn open_new(&mut self) {
@@ -156,7 +173,10 @@ impl Keeper {
             }
             let mut options = fs::OpenOptions::new();
             if let Ok(file) = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&live.path) {
-                self.kept.push(Kept { live, file: Some(file) });
+                // The process has become another program: how the last one ended is seen now.
+                let last = self.kept.iter_mut().max_by_key(|kept| kept.live.image);
+                self.looks.iter_mut().zip(last).for_each(|(looks, last)| looks.look_now(last, false));
+                self.kept.push(Kept { live, file: Some(file), curve: None });
             }
         }
         if self.children.is_none() {
@@ -186,10 +206,12 @@ impl Keeper {
         self.look();
         self.inotify = None; // its descriptor may be needed
         self.open_new();
+        let newest = self.kept.iter_mut().max_by_key(|kept| kept.live.image);
+        self.looks.take().into_iter().zip(newest).for_each(|(mut looks, newest)| looks.look_now(newest, false));
         // What could not be opened is told of by who tries again.
         for live in live::of_session(&self.base, &self.session) {
             if !self.kept.iter().any(|kept| kept.live == live) {
-                self.kept.push(Kept { live, file: None });
+                self.kept.push(Kept { live, file: None, curve: None });
             }
         }
         // Each directory counts from 0: then only the time tells. Not when they were opened: a ledger has none before it has begun,
@@ -231,10 +253,15 @@ impl Kept {
         self.file.as_ref()?.read_exact_at(bytes, at).ok()
     }
 
-    fn header(&self) -> Option<Header> {
+    pub(crate) fn header(&self) -> Option<Header> {
         let mut bytes = [0; HEADER_BYTES_MAX];
         let there = self.file().ok()?.read_at(&mut bytes, 0).ok()?;
         Header::parse(bytes.get(..there)?).ok()
+    }
+
+    /// What was seen of its program over time, in order.
+    pub(crate) fn timeline(&self) -> &[TimePoint] {
+        self.curve.as_ref().map_or(&[], KeptCurve::points)
     }
 
     /// When its program began, in nanoseconds since 1970; after all others if nothing says so: it got no further.

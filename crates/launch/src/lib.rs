@@ -18,6 +18,7 @@ pub mod freeze;
 pub mod keep;
 pub mod live;
 pub mod locate;
+mod looks;
 pub mod machine;
 pub mod options;
 pub mod output;

@@ -190,6 +190,7 @@ impl Running {
         // Tells of signals together with other news. Where there is no descriptor for it, we look now and then.
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let waker = keeper.as_ref().and_then(|_| SignalFd::with_flags(&signals.set, flags).ok());
+        keeper.iter_mut().for_each(|keeper| keeper.look_at(self.pid));
         let mut failures = 0;
         let mut last_name = None;
         loop {

@@ -5,6 +5,7 @@ use super::*;
 use std::fs::{File, FileTimes};
 use std::time::SystemTime;
 
+use heapledger_source::More;
 use heapledger_testing::{Builder, Scratch};
 
 use crate::finish::Finisher;
@@ -33,7 +34,7 @@ fn finish(scratch: &Scratch, unfinished: &Unfinished, ledger: &Ledger) -> Result
     let pattern = scratch.join("%n.hl").into();
     let mut finisher =
         Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false, whereabouts: Vec::new() };
-    finisher.finish(&unfinished.live, ledger, &[], &mut |_, _| {}).map(|written| written.path)
+    finisher.finish(&unfinished.live, ledger, More::default(), &mut |_, _| {}).map(|written| written.path)
 }
 
 #[test]

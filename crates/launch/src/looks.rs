@@ -1,0 +1,324 @@
+//! Looks at a program from outside while it runs: what its ledger says that lives, and what memory its process has.
+//!
+//! Nothing of it costs the program anything: the header of its ledger and the totals of its threads are read from the file, the rest the
+//! kernel says. A look that takes long is made less often, so that not more than a hundredth of a processor goes into it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use heapledger_format::bytes::Codec;
+use heapledger_format::header::counter_at;
+use heapledger_format::section::SectionRow;
+use heapledger_format::timeline::{TimePoint, by, known};
+use heapledger_format::{GlobalCounter, Header, SectionKind, TallyCounter, Ticks};
+use heapledger_source::Curve;
+
+use crate::keep::Kept;
+
+/// Between two looks, however coarse the curve is by now.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A look may take one part in so many of the time.
+const ONE_PART_IN: u32 = 100;
+/// Bytes of totals read at a time.
+const READ_BYTES: usize = 64 << 10;
+/// Most bytes of what the kernel says of a process.
+const PROC_BYTES: usize = 8 << 10;
+
+/// A process that is looked at.
+pub(crate) struct Looks {
+    status: Option<File>,
+    stat: Option<File>,
+    exe: PathBuf,
+    next: Instant,
+}
+
+/// What was seen of one ledger's program.
+pub(crate) struct KeptCurve {
+    curve: Curve,
+    /// What the process executed when it was first looked at.
+    exe: Option<PathBuf>,
+    /// The beginning of the ledger: so long before `seen`.
+    age: Duration,
+    seen: Instant,
+    tick_ns: u32,
+    last: Ticks,
+    peak: u64,
+}
+
+/// What the kernel says of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ProcessMemory {
+    /// Anonymous memory that is present, and what is swapped out.
+    anonymous: Option<(u64, u64)>,
+    /// Page faults without reading from a disk, and with.
+    faults: Option<(u64, u64)>,
+}
+
+/// Totals of a ledger.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    allocations: u64,
+    frees: u64,
+    bytes_allocated: u64,
+    bytes_freed: u64,
+}
+
+impl Looks {
+    pub(crate) fn at(pid: i32) -> Looks {
+        let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
+        let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+        Looks { status: open("status"), stat: open("stat"), exe, next: Instant::now() }
+    }
+
+    /// How long nothing need be looked at.
+    pub(crate) fn patience(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Looks, if it is time.
+    pub(crate) fn look(&mut self, kept: &mut Kept) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.look_now(kept, true);
+        let width = kept.curve.as_ref().map_or(Duration::ZERO, KeptCurve::width);
+        let least = now.elapsed().saturating_mul(ONE_PART_IN);
+        self.next = now + width.clamp(Duration::from_millis(10), PAUSE_MAX).max(least);
+    }
+
+    /// Looks at once. `runs`: the program is that of this ledger still.
+    pub(crate) fn look_now(&mut self, kept: &mut Kept, runs: bool) {
+        let Some(header) = kept.header() else { return };
+        let (Some(totals), Some(rest)) = (totals(kept, &header), Rest::read(kept, header.codec)) else { return };
+        let exe = fs::read_link(&self.exe).ok();
+        let curve = match &mut kept.curve {
+            Some(curve) => curve,
+            None => match KeptCurve::begin(&header, exe.clone()) {
+                Some(curve) => kept.curve.insert(curve),
+                None => return,
+            },
+        };
+        // What another program has that the process became, which is not recorded, is not this one's.
+        let memory = if runs && exe.is_some() && exe == curve.exe { self.memory() } else { ProcessMemory::default() };
+        curve.add(totals, rest, memory);
+    }
+
+    fn memory(&self) -> ProcessMemory {
+        let text = |file: &Option<File>| {
+            let mut bytes = [0; PROC_BYTES];
+            let there = file.as_ref()?.read_at(&mut bytes, 0).ok()?;
+            Some(String::from_utf8_lossy(bytes.get(..there)?).into_owned())
+        };
+        ProcessMemory {
+            anonymous: text(&self.status).and_then(|status| anonymous(&status)),
+            faults: text(&self.stat).and_then(|stat| faults(&stat)),
+        }
+    }
+}
+
+/// The lines `RssAnon` and `VmSwap` of `/proc/PID/status`, in bytes. A process that has ended has none.
+fn anonymous(status: &str) -> Option<(u64, u64)> {
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some((of("RssAnon")?, of("VmSwap").unwrap_or(0)))
+}
+
+/// Fields 10 and 12 of `/proc/PID/stat`. The name before them may hold anything.
+fn faults(stat: &str) -> Option<(u64, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let minor = fields.nth(7)?.parse().ok()?;
+    Some((minor, fields.nth(1)?.parse().ok()?))
+}
+
+/// The sums of what threads have counted.
+fn totals(kept: &Kept, header: &Header) -> Option<Totals> {
+    let codec = header.codec;
+    let mut totals = Totals {
+        allocations: header.tally(TallyCounter::Allocations),
+        frees: header.tally(TallyCounter::Frees),
+        bytes_allocated: header.tally(TallyCounter::BytesAllocated),
+        bytes_freed: header.tally(TallyCounter::BytesFreed),
+    };
+    let Some(&SectionRow { offset, element_bytes, capacity, used, backed, .. }) = header.section(SectionKind::Tallies)
+    else {
+        return Some(totals);
+    };
+    let element_bytes = usize::from(element_bytes);
+    let at_once = READ_BYTES.checked_div(element_bytes).filter(|at_once| *at_once != 0)? as u64;
+    let (count, mut bytes) = (used.min(backed).min(capacity), Vec::new());
+    let mut first = 0;
+    while first < count {
+        let now = at_once.min(count - first);
+        bytes.resize(now as usize * element_bytes, 0);
+        kept.read(&mut bytes, first.checked_mul(element_bytes as u64)?.checked_add(offset)?)?;
+        for element in bytes.chunks_exact(element_bytes) {
+            let word = |counter: TallyCounter| codec.word(element, counter as usize * codec.word.bytes());
+            let add = |sum: &mut u64, counter| *sum = sum.wrapping_add(word(counter));
+            add(&mut totals.allocations, TallyCounter::Allocations);
+            add(&mut totals.frees, TallyCounter::Frees);
+            add(&mut totals.bytes_allocated, TallyCounter::BytesAllocated);
+            add(&mut totals.bytes_freed, TallyCounter::BytesFreed);
+        }
+        first += now;
+    }
+    Some(totals)
+}
+
+/// What the header says when totals have been read: then what lives is not more than the peak, but for what threads have not told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    peak_bytes: u64,
+    peak_time: u64,
+    peak_blocks: u64,
+    private_bytes: u64,
+}
+
+impl Rest {
+    fn read(kept: &Kept, codec: Codec) -> Option<Rest> {
+        let counter = |counter: GlobalCounter| {
+            let mut bytes = [0; 8];
+            let word = bytes.get_mut(..codec.word.bytes())?;
+            kept.read(word, counter_at(codec.word, counter as usize) as u64)?;
+            Some(codec.word(word, 0))
+        };
+        Some(Rest {
+            peak_bytes: counter(GlobalCounter::PeakBytes)?,
+            peak_time: counter(GlobalCounter::PeakTime)?,
+            peak_blocks: counter(GlobalCounter::PeakBlocks)?,
+            private_bytes: counter(GlobalCounter::PrivateBytes)?,
+        })
+    }
+}
+
+impl KeptCurve {
+    /// `None`: it does not say when it began.
+    fn begin(header: &Header, exe: Option<PathBuf>) -> Option<KeptCurve> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let tick_ns = Some(header.tick_ns).filter(|ns| *ns != 0)?;
+        let began = Duration::from_nanos(Some(header.start_unix_ns).filter(|ns| *ns != 0)?);
+        let (age, seen) = (now.saturating_sub(began), Instant::now());
+        Some(KeptCurve { curve: Curve::new(tick_ns), exe, age, seen, tick_ns, last: Ticks(0), peak: 0 })
+    }
+
+    fn width(&self) -> Duration {
+        Duration::from_nanos(self.curve.width().0.saturating_mul(u64::from(self.tick_ns)))
+    }
+
+    /// The intervals, in order.
+    pub(crate) fn points(&self) -> &[TimePoint] {
+        self.curve.points()
+    }
+
+    fn add(&mut self, totals: Totals, rest: Rest, memory: ProcessMemory) {
+        let age = (self.age + self.seen.elapsed()).as_nanos() / u128::from(self.tick_ns);
+        self.add_at(Ticks(u64::try_from(age).unwrap_or(u64::MAX)), totals, rest, memory);
+    }
+
+    fn add_at(&mut self, now: Ticks, totals: Totals, rest: Rest, memory: ProcessMemory) {
+        let is_first = self.curve.points().is_empty();
+        let begin = if is_first { now } else { self.last };
+        let now = now.max(begin);
+        // What threads did while their totals were read may be in one and not in the other.
+        let live = (totals.bytes_allocated.wrapping_sub(totals.bytes_freed)).cast_signed().max(0).cast_unsigned();
+        let live = live.min(rest.peak_bytes);
+        let if_some = |is: bool, what: u16| if is { what } else { 0 };
+        let (resident, swapped) = memory.anonymous.unwrap_or_default();
+        let (minor_faults, major_faults) = memory.faults.unwrap_or_default();
+        let mut point = TimePoint {
+            begin,
+            looks: 1,
+            by: by::OUTSIDE,
+            known: known::TOTALS
+                | known::BLOCKS
+                | if_some(memory.anonymous.is_some(), known::RESIDENT)
+                | if_some(memory.faults.is_some(), known::FAULTS),
+            live_bytes: live,
+            highest_bytes: live,
+            highest_blocks: totals.allocations.saturating_sub(totals.frees),
+            highest_time: now,
+            lowest_bytes: live,
+            allocations: totals.allocations,
+            frees: totals.frees,
+            bytes_allocated: totals.bytes_allocated,
+            resident_bytes: resident.saturating_sub(rest.private_bytes),
+            swapped_bytes: swapped,
+            minor_faults,
+            major_faults,
+            ..TimePoint::default()
+        }
+        .with_end(now);
+        // A peak from before the first look is where the recorder has it.
+        if rest.peak_bytes > self.peak && !is_first {
+            point.raise(&TimePoint {
+                highest_bytes: rest.peak_bytes,
+                highest_blocks: rest.peak_blocks,
+                highest_time: Ticks(rest.peak_time.clamp(begin.0, now.0)),
+                known: known::BLOCKS,
+                ..TimePoint::default()
+            });
+        }
+        (self.last, self.peak) = (now, rest.peak_bytes);
+        self.curve.add(point);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        let status = "Name:\tRssAnon: 7 kB\nVmRSS:\t 9 kB\nRssAnon:\t    1234 kB\nVmSwap:\t      5 kB\n";
+        assert_eq!(anonymous(status), Some((1234 << 10, 5 << 10)));
+        assert_eq!(anonymous("State:\tZ (zombie)\n"), None);
+        assert_eq!(anonymous("RssAnon:\t99999999999999999 kB\n"), None);
+        let stat = "17 (a ) b) S 1 17 17 0 -1 4194560 1111 2222 33 44 5 6";
+        assert_eq!(faults(stat), Some((1111, 33)));
+        assert_eq!(faults("17 (a"), None);
+        let own = Looks::at(std::process::id().cast_signed()).memory();
+        assert!(
+            own.anonymous.is_some_and(|(present, _)| present > 0) && own.faults.is_some_and(|(minor, _)| minor > 0)
+        );
+    }
+
+    fn curve() -> KeptCurve {
+        let (age, seen) = (Duration::ZERO, Instant::now());
+        KeptCurve { curve: Curve::new(1000), exe: None, age, seen, tick_ns: 1000, last: Ticks(0), peak: 0 }
+    }
+
+    fn totals(live: u64) -> Totals {
+        Totals { allocations: 9, frees: 2, bytes_allocated: 1000 + live, bytes_freed: 1000 }
+    }
+
+    #[test]
+    fn what_came_and_went_between_two_looks_is_seen_if_it_was_the_peak() {
+        let mut curve = curve();
+        let rest = |peak_bytes, peak_time| Rest { peak_bytes, peak_time, peak_blocks: 77, private_bytes: 100 };
+        let memory = ProcessMemory { anonymous: Some((4096, 7)), faults: Some((3, 1)) };
+        curve.add_at(Ticks(20_000), totals(50), rest(60, 10), memory);
+        curve.add_at(Ticks(40_000), totals(30), rest(500, 35_000), memory);
+        curve.add_at(Ticks(60_000), totals(40), rest(500, 35_000), ProcessMemory::default());
+        let highest: Vec<_> = curve.points().iter().map(|point| (point.highest_bytes, point.highest_time.0)).collect();
+        assert_eq!(highest, [(50, 20_000), (500, 35_000), (40, 60_000)]);
+        let second = curve.points()[1];
+        assert_eq!((second.begin, second.end(), second.highest_blocks), (Ticks(20_000), Ticks(40_000), 77));
+        assert_eq!((second.resident_bytes, second.swapped_bytes, second.minor_faults), (3996, 7, 3));
+        assert!(second.knows(known::RESIDENT) && !curve.points()[2].knows(known::RESIDENT));
+    }
+
+    #[test]
+    fn what_lives_is_not_more_than_the_peak_and_time_does_not_go_back() {
+        let mut curve = curve();
+        curve.add_at(Ticks(50_000), totals(900), Rest { peak_bytes: 70, ..Rest::default() }, ProcessMemory::default());
+        let freed_more = Totals { bytes_freed: 2000, bytes_allocated: 1000, ..Totals::default() };
+        curve.add_at(Ticks(40_000), freed_more, Rest { peak_bytes: 70, ..Rest::default() }, ProcessMemory::default());
+        let points = curve.points();
+        assert!(points.iter().all(|point| point.highest_bytes <= 70 && point.begin <= point.end()), "{points:?}");
+        assert_eq!(points.last().map(|point| point.live_bytes), Some(0));
+    }
+}
