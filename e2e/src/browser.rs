@@ -37,6 +37,8 @@ impl Browser {
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            // Pages that draw by WebGL can, on a machine without a graphics processor.
+            "--enable-unsafe-swiftshader",
             "--disable-quic",
             "--disable-dev-shm-usage",
             "--no-first-run",

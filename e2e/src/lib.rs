@@ -34,6 +34,7 @@ pub mod killer;
 pub mod programs;
 pub mod stress;
 pub mod unwinding;
+pub mod viewers;
 
 /// What a test found wrong, in words for a person.
 pub type Result<T = (), E = String> = std::result::Result<T, E>;

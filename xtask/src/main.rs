@@ -16,6 +16,7 @@ mod short;
 mod stress;
 mod test;
 mod tidy;
+mod viewers;
 mod watching;
 
 mod built;
@@ -44,6 +45,8 @@ cargo xtask short      what `heapledger run` itself adds to a program that ends 
 cargo xtask stress     every victim with threads, signals or forks 2,000 times, on two busy processors
 cargo xtask tidy       the rules of the house that no compiler knows; --map prints what each file is for
 cargo xtask tsan       the model tests under ThreadSanitizer, where a nightly compiler with its sources is installed
+cargo xtask viewers    exported files, read by pprof, speedscope, heaptrack_print, dh_view.html, ms_print and others; --write keeps
+                       them for the tests
 cargo xtask watching   what it costs a program that `heapledger top` watches it
 ";
 
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         ["kill", words @ ..] => kill(words),
         ["tidy", words @ ..] => tidy::run(words),
         ["tsan"] => tsan::run(),
+        ["viewers", words @ ..] => viewers::run(words),
         ["watching", words @ ..] => watching::run(words),
         _ => {
             print!("{USAGE}");

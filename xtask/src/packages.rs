@@ -95,6 +95,21 @@ pub(crate) const BENCH: &[Need] = &[
     library("libtcmalloc.so.4", "libgoogle-perftools4"),
 ];
 
+/// For reading exported files: the viewers that they are for.
+pub(crate) const VIEWERS: &[Need] = &[
+    command("g++", "g++"),
+    command("go", "golang-go"),
+    command("heaptrack_print", "heaptrack"),
+    command("ms_print", "valgrind"),
+    command("chromium", "chromium"),
+    command("perl", "perl"),
+    // flamegraph.pl is part of it.
+    file("/usr/share/perl5/Devel/NYTProf/flamegraph.pl", "libdevel-nytprof-perl"),
+    command("gzip", "gzip"),
+    command("python3", "python3-venv"),
+    command("npm", "npm"),
+];
+
 const LIBRARY_DIRECTORIES: &[&str] = &["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
 impl Need {
@@ -143,7 +158,7 @@ pub(crate) fn provide(needs: &[Need]) -> Result {
 /// The same for what is not needed: where it cannot be had, a line says so.
 pub(crate) fn provide_if_possible(needs: &[Need]) {
     if let Err(reason) = provide(needs) {
-        println!("{reason}; tests that need them are skipped");
+        println!("{reason}; what needs them is skipped");
     }
 }
 

@@ -18,6 +18,8 @@ use crate::{Coverage, Event, Holders, NamedFrame, Names, NamingOptions, Told, Wa
 mod parts;
 mod summed;
 
+pub(crate) use parts::Mixer;
+
 /// What the blocks of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {

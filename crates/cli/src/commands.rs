@@ -12,6 +12,7 @@ mod devices;
 mod diff;
 mod dump;
 mod errors;
+mod export;
 mod figure;
 mod flame;
 pub(crate) mod form;
@@ -29,6 +30,7 @@ mod sdk;
 mod snapshot;
 pub(crate) mod standard;
 mod stats;
+mod target;
 pub(crate) mod top;
 mod tree;
 mod verify;
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     Tree(tree::TreeArgs),
     /// A flame graph, in one HTML or SVG file
     Flame(flame::FlameArgs),
+    /// A file for other viewers: pprof, speedscope, flamegraph.pl and others
+    Export(export::ExportArgs),
     /// Live view of a running program: what is growing
     Top(top::TopArgs),
     /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
@@ -97,6 +101,7 @@ impl Command {
             Command::History(arguments) => history::run(arguments).map(success),
             Command::Tree(arguments) => tree::run(arguments).map(success),
             Command::Flame(arguments) => flame::run(arguments).map(success),
+            Command::Export(arguments) => export::run(arguments).map(success),
             Command::Top(arguments) => top::run(arguments).map(success),
             Command::Check(arguments) => check::run(arguments),
             Command::Diff(arguments) => diff::run(arguments).map(success),

@@ -31,7 +31,11 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("debuginfod", &["symbols"]),
     ("analysis", &["format", "guard", "source", "symbols"]),
     ("report", &["analysis", "format", "source", "symbols"]),
-    ("cli", &["analysis", "debuginfod", "format", "launch", "logs", "lws", "report", "source", "symbols", "wire"]),
+    ("export", &["analysis", "format", "report", "source"]),
+    (
+        "cli",
+        &["analysis", "debuginfod", "export", "format", "launch", "logs", "lws", "report", "source", "symbols", "wire"],
+    ),
     // Tests only.
     ("testing", &["format"]),
 ];

@@ -22,7 +22,7 @@ pub(super) struct Raw {
 
 /// Spreads keys that are small numbers, quickly.
 #[derive(Default)]
-struct Mixer(u64);
+pub(crate) struct Mixer(u64);
 
 impl std::hash::Hasher for Mixer {
     fn finish(&self) -> u64 {

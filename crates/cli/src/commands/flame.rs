@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use heapledger_analysis::{Identity, Note};
-use heapledger_report::{FlameReport, Form, Report, ReportError, clean, limited, sentence};
+use heapledger_report::{FlameReport, Form, Report, ReportError, clean, counted, limited, sentence};
 
 use super::form::FormArgs;
 use super::opening::{OpeningArgs, open_target};
 use super::standard::ExecutableArgs;
+use super::target::Target;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 
@@ -18,7 +19,7 @@ mod facts;
 mod target;
 
 use facts::facts;
-use target::{Flames, Target, form_wanted, free_name};
+use target::{Flames, form_wanted, free_name};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
@@ -126,13 +127,14 @@ fn show(args: &FlameArgs) -> Result<()> {
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
     let identity = Identity::of(&ledgers[0]);
     let view = facts::view(args, measure);
-    let (tree, facts, sums, seen) = (&tree, &facts, &sums[0], &seen);
-    let mut report = FlameReport { tree, facts, view, ledgers: &shown, identity: &identity, sums, seen };
+    let (tree, sums, seen) = (&tree, &sums[0], &seen);
+    let mut report = FlameReport { tree, facts: &facts, view, ledgers: &shown, identity: &identity, sums, seen };
     let write = |out: &mut dyn Write| {
         report.write(&form, out).map_err(|error| match error {
             ReportError::Write(error) => error,
             other => io::Error::other(other),
         })
     };
-    target.write(tree, args.bytes, write)
+    let places = counted(tree.nodes.len() as u64 - 1, "place", "places");
+    target.write(&format!("{places} in the call tree"), args.bytes, write)
 }
