@@ -1,5 +1,5 @@
 //! Firmware that allocates and frees as random numbers say, 10,000 times: from two tasks and from an interrupt, from stacks of one to
-//! five equal frames, which are found along frame pointers, or (`--cfg scan`) by a scan of the stack; it leaks, asks for too much, and says
+//! five equal frames, which are found along frame pointers, or (`--cfg scan`) by a scan of the stack, with blocks that are guarded (`--cfg guard="light"`, `"full"`) or not; it leaks, asks for too much, and says
 //! of blocks that they are freed which are not there any more. The test `firmware_commands` of `e2e` does the same with a model, and compares.
 #![no_std]
 #![no_main]
@@ -12,7 +12,7 @@ use core::hint::black_box;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
-use heapledger::chip::{Address, Board, ChipAllocator, Clock, Config, Frame, HeapDescription, Kind};
+use heapledger::chip::{Address, Board, Clock, Config, Frame, HeapDescription, Kind};
 use inner::Inner;
 use start::{fail, reset, write};
 
@@ -46,6 +46,8 @@ unsafe impl Board for Chip {
             HeapDescription { name: "elsewhere", low: 0x1000, high: 0x2000 },
             HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 },
         ],
+        errors: if cfg!(any(guard = "light", guard = "full")) { 4 } else { 0 },
+        guarded_heaps: if cfg!(any(guard = "light", guard = "full")) { 1 } else { 0 },
         process: b"program=commands\0build_id=commands of the tests\0",
         // Guesses are many different ones.
         ..Config::minimal(100, if cfg!(scan) { 4096 } else { 512 })
@@ -70,6 +72,14 @@ unsafe impl Board for Chip {
         }
         (&raw const stack_top).addr()
     }
+    #[cfg(guard = "light")]
+    heapledger::guarded_heaps!(light, (inner::MEMORY.first(), inner::MEMORY_BYTES));
+    #[cfg(guard = "full")]
+    heapledger::guarded_heaps!(full, (inner::MEMORY.first(), inner::MEMORY_BYTES));
+    /// Nothing is wrong here.
+    fn damaged(_: &heapledger::chip::HeapDamage) {
+        fail(77)
+    }
     #[cfg(scan)]
     const STACKS: heapledger::chip::Stacks = heapledger::chip::Stacks::Scan;
     #[cfg(scan)]
@@ -84,7 +94,12 @@ unsafe impl Board for Chip {
 
 heapledger::chip_ledger!(Chip);
 
-static HEAP: ChipAllocator<Inner, Chip> = ChipAllocator::new(Inner::new());
+#[cfg(not(any(guard = "light", guard = "full")))]
+use heapledger::chip::ChipAllocator as Recorded;
+#[cfg(any(guard = "light", guard = "full"))]
+use heapledger::chip::GuardedAllocator as Recorded;
+
+static HEAP: Recorded<Inner, Chip> = Recorded::new(Inner::new());
 
 /// Blocks that are known by a number.
 struct Slot {
@@ -210,6 +225,10 @@ extern "C" fn start() -> ! {
         } else {
             deeper(command >> 24 & 3, command);
         }
+    }
+    #[cfg(any(guard = "light", guard = "full"))]
+    if HEAP.books().check_integrity() != 0 {
+        fail(78)
     }
     reset()
 }

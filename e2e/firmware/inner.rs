@@ -18,7 +18,7 @@ struct Given {
 unsafe impl Sync for Inner {}
 
 /// What it gives. Beside it: what is not zero has a copy of all of itself in the flash.
-struct Memory(UnsafeCell<[u64; WORDS]>);
+pub(crate) struct Memory(UnsafeCell<[u64; WORDS]>);
 
 /// Where many blocks live there is room for them.
 const WORDS: usize = if cfg!(room = "10000") {
@@ -32,7 +32,19 @@ const WORDS: usize = if cfg!(room = "10000") {
 // SAFETY: nobody looks at it as a whole.
 unsafe impl Sync for Memory {}
 
-static MEMORY: Memory = Memory(UnsafeCell::new([0; WORDS]));
+pub(crate) static MEMORY: Memory = Memory(UnsafeCell::new([0; WORDS]));
+
+/// Bytes of it.
+#[allow(dead_code, reason = "for firmware that guards it")]
+pub(crate) const MEMORY_BYTES: usize = WORDS * 8;
+
+impl Memory {
+    /// Where it begins.
+    #[allow(dead_code, reason = "for firmware that guards it")]
+    pub(crate) const fn first(&self) -> *const u8 {
+        self.0.get().cast_const().cast()
+    }
+}
 
 fn class(layout: Layout) -> usize {
     let bytes = layout.size().max(layout.align()).max(8);

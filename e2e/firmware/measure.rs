@@ -46,8 +46,14 @@ const ROOM: (u32, u32) = match BLOCKS {
 #[cfg(set = "none")]
 static HEAP: Inner = Inner::new();
 
-#[cfg(not(set = "none"))]
+#[cfg(not(any(set = "none", set = "light", set = "filled")))]
 static HEAP: heapledger::chip::ChipAllocator<Inner, Chip> = heapledger::chip::ChipAllocator::new(Inner::new());
+
+/// Over `minimal`: with canaries, and with fills as well.
+#[cfg(any(set = "light", set = "filled"))]
+static HEAP: heapledger::chip::GuardedAllocator<Inner, Chip> = heapledger::chip::GuardedAllocator::new(Inner::new());
+
+const IS_GUARDED: bool = cfg!(any(set = "light", set = "filled"));
 
 #[cfg(not(set = "none"))]
 struct Chip;
@@ -69,7 +75,9 @@ const CONFIG: Config<'static> = {
     Config {
         depth: 5,
         largest_bytes: 0xFFFE,
-        history: if cfg!(any(set = "bare", set = "minimal")) { 0 } else { ROOM.0 },
+        history: if cfg!(any(set = "bare", set = "minimal")) || IS_GUARDED { 0 } else { ROOM.0 },
+        errors: if IS_GUARDED { 8 } else { 0 },
+        guarded_heaps: if IS_GUARDED { 1 } else { 0 },
         clock: if has_time { Some(Clock { tick_ns: 40, bits: 24 }) } else { None },
         tasks: if cfg!(set = "tasks") || everything { 4 } else { 0 },
         heaps: if everything { &[HeapDescription { name: "sram", low: 0x2000_0000, high: 0x9000_0000 }] } else { &[] },
@@ -95,6 +103,10 @@ unsafe impl heapledger::chip::Board for Chip {
     fn task() -> Option<u32> {
         Some(0x1000)
     }
+    #[cfg(set = "light")]
+    heapledger::guarded_heaps!(light, (inner::MEMORY.first(), inner::MEMORY_BYTES));
+    #[cfg(set = "filled")]
+    heapledger::guarded_heaps!(full, (inner::MEMORY.first(), inner::MEMORY_BYTES));
     #[cfg(target_arch = "arm")]
     #[inline(always)]
     fn is_in_interrupt() -> bool {

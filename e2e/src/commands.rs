@@ -36,6 +36,10 @@ impl Called {
         copy: None,
         throws: false,
     };
+    /// The same, with canaries around blocks.
+    pub const GUARDED_LIGHT: Called = Called { name: "commands_light", ..Called::RUST };
+    /// The same, and fills.
+    pub const GUARDED_FULL: Called = Called { name: "commands_full", ..Called::RUST };
     /// C's, over newlib, whose `strdup` calls `_malloc_r`.
     pub const NEWLIB: Called = Called {
         name: "commands_c",
@@ -305,7 +309,7 @@ pub fn functions(line: &Value) -> Vec<String> {
     let frames = line["frames"].as_array().into_iter().flatten();
     let names = frames.filter(|frame| frame["inlined"] != true).filter_map(|frame| frame["function"].as_str());
     let own = |name: &str| match name.split_once("::") {
-        Some(("commands" | "commands_scan", own)) => Some(own.to_owned()),
+        Some(("commands" | "commands_scan" | "commands_light" | "commands_full", own)) => Some(own.to_owned()),
         None if OWN.contains(&name) => Some(name.to_owned()),
         _ => None,
     };

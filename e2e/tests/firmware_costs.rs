@@ -219,6 +219,51 @@ fn costs(machine: &Machine, nth: usize) -> Result {
     Ok(())
 }
 
+/// A level, and ceilings.
+type Guard = (&'static str, [u64; 2], [u64; 2], u64, u64);
+
+/// What guarding blocks costs, over the same firmware that only records who is live, with call stacks and room for 100 blocks: ceilings of bytes of the program,
+/// of instructions of an allocation and its free, of stack, and of memory beside the ledger: bits for 16 KiB of heap, 256 bytes a row (and 60
+/// of the allocator inside, which without a guard is compiled for blocks of one size).
+const GUARDS: [Guard; 2] =
+    [("light", [5300, 7050], [310, 520], 180, 320), ("filled", [6700, 8500], [1150, 1400], 240, 580)];
+
+fn guard_costs(machine: &Machine, nth: usize) -> Result {
+    let Some(without) = Taken::by(machine, "minimal", ROOMS[0])? else { return Ok(()) };
+    println!("{:<10} {:<8} {:>6} {:>5} {:>5} {:>7}", machine.name, "level", "flash", "pair", "stack", "beside");
+    let mut above = Vec::new();
+    for (level, flash, pair, stack, beside) in GUARDS {
+        let Some(with) = Taken::by(machine, level, ROOMS[0])? else { return Ok(()) };
+        let region = |taken: &Taken| taken.room.symbols.get("heapledger_ledger").map_or(0, |(_, bytes)| *bytes);
+        let more = |word: &str| Ok::<u64, String>(with.said(word)?.saturating_sub(without.said(word)?));
+        let figures = [
+            with.room.flash - without.room.flash,
+            (more("alloc")? + more("free")?).div_ceil(with.said("pairs")?),
+            more("alloc_stack")?.max(more("free_stack")?),
+            (with.room.ram - region(&with)) - (without.room.ram - region(&without)),
+        ];
+        println!("{:<10} {level:<8} {:>6} {:>5} {:>5} {:>7}", "", figures[0], figures[1], figures[2], figures[3]);
+        let panics: Vec<&String> = with.room.symbols.keys().filter(|name| name.contains("panic")).collect();
+        check!(panics.is_empty(), "{level}: {panics:?} can be reached");
+        let ceilings = [flash[nth], pair[nth], stack, beside];
+        for (what, (figure, ceiling)) in ["flash", "pair", "stack", "beside"].iter().zip(figures.iter().zip(ceilings)) {
+            if *figure > ceiling {
+                above.push(format!("{level}: {what} is {figure}, at most {ceiling} is allowed"));
+            }
+        }
+    }
+    check!(above.is_empty(), "{}: {}", machine.name, above.join("; "));
+    Ok(())
+}
+
+#[test]
+fn what_a_guard_costs() -> Result {
+    for (nth, machine) in MACHINES.iter().enumerate() {
+        guard_costs(machine, nth)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn what_recording_costs_a_cortex_m3() -> Result {
     costs(&MACHINES[0], 0)

@@ -245,8 +245,8 @@ for target in $targets; do
     compile linux heapledger_linux
     compile process heapledger_process --extern heapledger_format --extern heapledger_lws
     compile watch heapledger_watch --extern heapledger_format
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch \
-        --extern heapledger_lws --extern heapledger_wire
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
+        --extern heapledger_watch --extern heapledger_lws --extern heapledger_wire
     echo "the crates for firmware compile for $target"
 
     [ -x "$linker" ] || continue
@@ -260,7 +260,7 @@ for target in $targets; do
         shift 2
         "$rustc" --crate-name "$program" --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
             -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$script" \
-            --check-cfg 'cfg(scan)' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
+            --check-cfg 'cfg(scan)' --check-cfg 'cfg(guard, values(any()))' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*)
@@ -274,13 +274,19 @@ for target in $targets; do
     link commands commands
     link commands commands_scan --cfg scan
     link survivor survivor
+    # With blocks that are guarded.
+    for guard in light full; do
+        for program in commands reach damages; do
+            link $program ${program}_$guard --cfg "guard=\"$guard\""
+        done
+    done
     # What is measured has room for many blocks.
     sed 's/LENGTH = 64K/LENGTH = 2M/' "$script" > "$out/large.ld"
     script=$out/large.ld
     # The sets of switches that `e2e/tests/firmware_costs.rs` compares.
     for room in 100 1000 10000; do
-        for set in none bare minimal history time tasks everything full; do
-            [ $set$room != full1000 ] && [ $set$room != full10000 ] || continue
+        for set in none bare minimal history time tasks everything full light filled; do
+            case $set$room in full1000|full10000|light1000|light10000|filled1000|filled10000) continue ;; esac
             link measure measure_${set}_$room --cfg "set=\"$set\"" --cfg "room=\"$room\""
         done
     done
@@ -322,12 +328,13 @@ if [ -x "$linker" ] && ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"
     mkdir -p "$out"
     script=$root/e2e/firmware/cortex_m3.ld
     compile format heapledger_format
+    compile guard heapledger_guard
     compile recorder heapledger_recorder --extern heapledger_format
     compile lws heapledger_lws
     compile wire heapledger_wire --extern heapledger_lws
     compile watch heapledger_watch --extern heapledger_format
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_watch \
-        --extern heapledger_lws --extern heapledger_wire
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
+        --extern heapledger_watch --extern heapledger_lws --extern heapledger_wire
     link commands commands
     echo "firmware with heapledger is linked for $target"
 fi
@@ -337,16 +344,20 @@ target=$smaller out=$keep/out/$smaller
 if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
     mkdir -p "$out"
     compile format heapledger_format
+    compile guard heapledger_guard
     compile recorder heapledger_recorder --extern heapledger_format
     compile lws heapledger_lws
     compile wire heapledger_wire --extern heapledger_lws
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_lws \
-        --extern heapledger_wire
+    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
+        --extern heapledger_lws --extern heapledger_wire
     library
     echo "what is for chips compiles for $target"
     if [ -x "$linker" ]; then
         script=$root/e2e/firmware/cortex_m3.ld
         link commands commands
+        for guard in light full; do
+            link reach reach_$guard --cfg "guard=\"$guard\""
+        done
         echo "firmware with heapledger is linked for $target"
     fi
     # A Cortex-M3 runs what is made for it.

@@ -77,4 +77,4 @@ pub use summary::{HeapTotals, KindTotals, Peak, Summary, ThreadTotals, Unwinding
 pub use suppress::{SuppressionError, Suppressions, is_kept_by_design};
 pub use timeline::{HeapTimeline, SeenBy, TimelineColumn, TimelinePart, TimelinePoint};
 pub use told::Told;
-pub use verify::{Verified, verify};
+pub use verify::{Verified, verify, verify_chip};

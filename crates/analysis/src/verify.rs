@@ -20,6 +20,9 @@ use heapledger_source::{FoundError, Ledger, ProgramMemory, SourceError};
 use crate::whereis::{KnownAddress, KnownAddresses};
 
 mod cached;
+mod chip;
+
+pub use chip::verify_chip;
 
 use cached::Cached;
 
@@ -82,6 +85,8 @@ struct Certain {
     kept: [Option<Kept>; 2],
     /// What of memory belongs to the block.
     range: (u64, u64),
+    /// What is wrong, where that does not follow from the damage.
+    kind: Option<ErrorKind>,
 }
 
 /// The guard's tables, as the guard's own code reads them.
@@ -319,7 +324,7 @@ fn dressed_again(guard: &Guard, memory: &ProgramMemory, suspects: &[Suspect]) ->
             (block.given(), block.end().saturating_add(heapledger_guard::TAIL_BYTES).saturating_add(block.slack))
         });
         let size = checked.block.map(|block| block.size);
-        let certain = |damage| Certain { block: address, size, damage, kept: [None, None], range };
+        let certain = |damage| Certain { block: address, size, damage, kept: [None, None], range, kind: None };
         [checked.below, checked.above].into_iter().flatten().map(certain).collect()
     };
     seen.into_iter().map(damage).collect()
@@ -355,6 +360,7 @@ fn row_again(rows: &Rows, memory: &ProgramMemory, number: u32) -> Option<Vec<Cer
             _ => [None, None],
         },
         range: rows.around(&block),
+        kind: None,
     };
     Some(findings.into_iter().filter(same).map(certain).collect())
 }
@@ -396,11 +402,11 @@ fn entry(one: &Certain, place: Option<&KnownAddress>) -> ErrorEntry {
         kind: block.kind,
         time: block.time.unwrap_or_default(),
     }));
-    let kind = match damage.offset {
+    let kind = one.kind.unwrap_or(match damage.offset {
         _ if is_freed => ErrorKind::UseAfterFree,
         ..0 => ErrorKind::BufferUnderflow,
         _ => ErrorKind::BufferOverflow,
-    };
+    });
     let mut stacks = [ErrorStack::default(); 3];
     let wanted = [(StackTag::Allocation, given), (StackTag::Free, taken)];
     for (place, (tag, kept)) in stacks.iter_mut().zip(wanted.into_iter().filter_map(|(tag, kept)| Some((tag, kept?)))) {

@@ -28,6 +28,7 @@ extern crate std;
 pub mod account;
 pub mod anchor;
 pub mod bytes;
+pub mod chip_guard;
 pub mod counter;
 pub mod crc;
 mod element;

@@ -83,6 +83,8 @@ section_kinds! {
     Counters = 26, "counters";
     /// Where in each thread's numbers the peak lies, see [`crate::sums::PeakCut`].
     PeakCuts = 27, "peak_cuts";
+    /// Where what a chip's guard knows lies in its memory, see [`crate::chip_guard`].
+    Guard = 28, "guard";
 }
 
 /// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before

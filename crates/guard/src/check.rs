@@ -33,7 +33,7 @@ impl Bytes {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    fn push(&mut self, byte: u8) {
+    pub(crate) fn push(&mut self, byte: u8) {
         if let Some(place) = self.bytes.get_mut(usize::from(self.len)) {
             *place = byte;
             self.len = self.len.wrapping_add(1);

@@ -20,6 +20,8 @@
 //! carry a checksum over the address and a secret of the process, and nothing is read by them before it was compared. If
 //! one byte of these is damaged, it is found which, and the block is known nevertheless.
 //!
+//! On a chip blocks are dressed with less ([`small`]).
+//!
 //! All addresses are numbers of 64 bits, also where a target's have 32 ([`Width`]), and all memory is read through a
 //! [`Memory`]: so the layout for a chip is tested on the host, and the next user reads another process.
 //!
@@ -50,13 +52,13 @@
 mod arena;
 #[cfg(not(feature = "loom"))]
 mod check;
-#[cfg(not(feature = "loom"))]
+#[cfg(all(target_has_atomic = "32", not(feature = "loom")))]
 mod dressed;
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
 pub mod judging;
 #[cfg(not(feature = "loom"))]
 mod layout;
-#[cfg(not(feature = "loom"))]
+#[cfg(all(target_has_atomic = "32", not(feature = "loom")))]
 mod leaf;
 #[cfg(not(feature = "loom"))]
 mod memory;
@@ -64,6 +66,8 @@ mod memory;
 mod outside;
 #[cfg(not(feature = "loom"))]
 mod pattern;
+#[cfg(not(feature = "loom"))]
+pub mod small;
 
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 #[cfg(target_has_atomic = "64")]
@@ -80,14 +84,14 @@ pub use arena::{
 };
 #[cfg(not(feature = "loom"))]
 pub use check::{Bytes, Checked, Damage, Region, block_at, check, whole};
-#[cfg(not(feature = "loom"))]
+#[cfg(all(target_has_atomic = "32", not(feature = "loom")))]
 pub use dressed::{Dressed, Marked};
 #[cfg(not(feature = "loom"))]
 pub use layout::{
     Block, HEAD_CANARY, HEADER_BYTES, Plan, SLACK_FILL, Secret, TAIL_BYTES, TAIL_CANARY, Width, dress, lead_of_new,
     undress,
 };
-#[cfg(not(feature = "loom"))]
+#[cfg(all(target_has_atomic = "32", not(feature = "loom")))]
 pub use leaf::{Leaf, Pages};
 #[cfg(not(feature = "loom"))]
 pub use memory::{Memory, Window};

@@ -10,6 +10,18 @@ pub trait Memory {
     /// Stores bytes from this address on; `None`, and nothing stored, if not all of them are in this memory.
     fn write<const BYTES: usize>(&self, address: u64, bytes: [u8; BYTES]) -> Option<()>;
 
+    /// Four bytes from a multiple of four on.
+    #[inline(always)]
+    fn read_word(&self, address: u64) -> Option<[u8; 4]> {
+        self.read(address)
+    }
+
+    /// Stores them there.
+    #[inline(always)]
+    fn write_word(&self, address: u64, bytes: [u8; 4]) -> Option<()> {
+        self.write(address, bytes)
+    }
+
     /// Stores one byte so many times from this address on. This one is for memories that have no faster way.
     fn fill(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
         (0..bytes).try_for_each(|done| self.write(address.wrapping_add(done), [byte]))

@@ -42,9 +42,9 @@
 //!
 //! # For debuggers
 //!
-//! The region has the symbol `heapledger_ledger`. On targets without an operating system four empty functions are called, to break on:
+//! The region has the symbol `heapledger_ledger`. On targets without an operating system empty functions are called, to break on:
 //! `heapledger_update_done` (an update is complete), `heapledger_history_full` (from now on the oldest frees are overwritten),
-//! `heapledger_records_full` (a block found no room) and `heapledger_sites_full` (a stack found none).
+//! `heapledger_records_full` (a block found no room) and `heapledger_sites_full` (a stack found none); and `heapledger_error` (an error was entered).
 //!
 //! # Call stacks
 //!
@@ -58,32 +58,45 @@
 //!
 //! # Safety
 //! Rooms with `unsafe`: this one has the region and lends it to one at a time, `chip/allocator` passes calls on to the allocator
-//! inside, `chip/entry` stands before them in assembly, `chip/walk` reads words of stacks, `chip/cortex_m` and `chip/riscv` registers,
+//! inside, `chip/guarded` as well, `chip/guard` reads and writes around blocks, `chip/entry` stands before them in assembly, `chip/walk` reads words of stacks, `chip/cortex_m` and `chip/riscv` registers,
 //! `chip/breaks` has functions under names of their own, `chip/build_id` asks the linker where it has put its note.
 
 mod allocator;
+mod board;
 mod books;
 mod breaks;
 mod build_id;
 #[cfg(target_arch = "arm")]
 pub mod cortex_m;
 mod entry;
+mod guard;
+mod guarded;
+mod guarded_heap;
+mod lent;
 #[cfg(target_arch = "riscv32")]
 pub mod riscv;
 mod sending;
+mod sweep;
 mod walk;
 
 pub use allocator::ChipAllocator;
+pub use board::{AloneOn, Board, Entered};
 pub use books::Books;
 pub use build_id::build_id_in_note;
 #[cfg(target_os = "none")]
 pub use build_id::linked_build_id;
+pub use guard::{BlockPlan, HeapDamage, TakenBack};
+pub use guarded::GuardedAllocator;
+pub use guarded_heap::{GuardBits, GuardedHeap, guard_words};
 pub use heapledger_format::Kind;
+pub use heapledger_format::errors::{ErrorKind, FoundAt};
 pub use heapledger_recorder::chip::{
-    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, RegionBytes, Room, Running, Shape, Word,
+    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, NewError, RegionBytes, Room, Running,
+    Shape, Word,
 };
 pub use heapledger_recorder::policy::Reallocated;
 pub use sending::Sending;
+pub use sweep::{Sweep, Swept};
 pub use walk::{Frame, FrameList, Stacks, main_stack_end};
 
 use core::cell::{Cell, UnsafeCell};
@@ -97,156 +110,6 @@ pub use core::primitive::u32 as Address;
 /// A number as wide as addresses are.
 #[cfg(target_pointer_width = "64")]
 pub use core::primitive::u64 as Address;
-
-/// What a program without an operating system says of itself. All of it is fixed when the program is compiled; what is left as it is costs nothing.
-///
-/// # Safety
-/// While [`Board::alone`] runs something, no other code of the program may run it or anything that is called by `alone` of a board with the same
-/// ledger: no other task, no other core. (An interrupt that comes all the same and allocates is not entered, and counted.) What this asks
-/// for neither allocates nor frees.
-pub unsafe trait Board: Sized + 'static {
-    /// What is recorded, and how much there is room for. What a ledger cannot hold is refused when the program is compiled.
-    const CONFIG: Config<'static>;
-    /// How call stacks are found.
-    const STACKS: Stacks = Stacks::FramePointers;
-    /// The region survives a reset: it lies where nothing sets it to zero (`.noinit`, `.uninit`, memory of a real-time clock). See [`Books::survivor`].
-    const SURVIVES: bool = false;
-
-    /// Runs `work` alone, and once: with interrupts off, say. It is short. Without this, whoever allocates does so alone: in one task, or
-    /// under a lock that is held around the whole allocator.
-    #[inline(always)]
-    fn alone<T>(work: impl FnOnce() -> T) -> T {
-        work()
-    }
-
-    /// The clock, if [`Config::clock`] says that there is one.
-    #[inline(always)]
-    fn ticks() -> u32 {
-        0
-    }
-
-    /// The handle of the task that runs, if [`Config::tasks`] says that tasks are recorded.
-    #[inline(always)]
-    fn task() -> Option<Address> {
-        None
-    }
-
-    /// Whether an interrupt's handler runs. Asked where tasks are recorded.
-    #[inline(always)]
-    fn is_in_interrupt() -> bool {
-        false
-    }
-
-    /// One past the last byte of the stack that has a word at this address. Memory up to there is read.
-    /// 0: not known, and stacks are as deep as the address behind the call.
-    #[inline(always)]
-    fn stack_end(within: usize) -> usize {
-        let _ = within;
-        walk::main_stack_end()
-    }
-
-    /// Where code lies: what a stack holds of other addresses is no frame.
-    #[inline(always)]
-    fn code() -> core::ops::Range<usize> {
-        0..usize::MAX
-    }
-
-    /// Finds return addresses, the innermost first. `from` is where the allocator was called.
-    #[inline(always)]
-    fn stack(from: Frame, frames: &mut FrameList) {
-        walk::take::<Self>(from, frames);
-    }
-
-    /// The build id that the linker gave the firmware, if [`Config::build_id_bytes`] says that it is recorded: `linked_build_id` finds it.
-    #[inline(always)]
-    fn build_id() -> &'static [u8] {
-        &[]
-    }
-
-    /// An update is complete.
-    #[inline(always)]
-    fn update_done() {
-        breaks::update_done();
-    }
-
-    /// The history ring is full: from the next free on, the oldest entries are overwritten.
-    #[inline(always)]
-    fn history_full() {
-        breaks::history_full();
-    }
-
-    /// So many records are in use, for the first time, as [`Config::warn_records`] says: the next image is to be taken soon.
-    #[inline(always)]
-    fn records_scarce() {}
-
-    /// A block found no room.
-    #[inline(always)]
-    fn records_full() {
-        breaks::records_full();
-    }
-
-    /// A stack found no room.
-    #[inline(always)]
-    fn sites_full() {
-        breaks::sites_full();
-    }
-
-    /// Is told what was just entered, to pass it on: over a line, say ([`Sending`]). It runs alone.
-    #[inline(always)]
-    fn entered(_what: &Entered<'_, Self>) {}
-}
-
-/// What was just entered into the ledger of a board, or found no room in it. Whoever has this is alone, as [`Board::alone`] says.
-pub enum Entered<'c, B> {
-    /// A block.
-    Block {
-        /// The function that returned it.
-        kind: Kind,
-        /// What it returned.
-        address: Address,
-        /// Bytes asked for.
-        size: Address,
-        /// Who called.
-        caller: &'c Caller<'c, Address>,
-        /// When, in ticks of the ledger; 0 where time is not recorded.
-        time: Address,
-        /// Nobody else makes one of these.
-        alone: AloneOn<B>,
-    },
-    /// The end of a block, also of one that is not in the ledger.
-    End {
-        /// The function that was called.
-        by: Kind,
-        /// Where the block lay.
-        address: Address,
-        /// Who called. Without a history nobody asks for the stack.
-        caller: &'c Caller<'c, Address>,
-        /// When.
-        time: Address,
-        /// Nobody else makes one of these.
-        alone: AloneOn<B>,
-    },
-    /// A call returned no block.
-    Failed {
-        /// When.
-        time: Address,
-        /// Nobody else makes one of these.
-        alone: AloneOn<B>,
-    },
-}
-
-/// Shows that its owner is alone, as a board's [`Board::alone`] says. It goes to nobody else.
-pub struct AloneOn<B> {
-    board: PhantomData<fn() -> B>,
-    here: PhantomData<*const ()>,
-}
-
-impl<B> AloneOn<B> {
-    /// For whoever is.
-    const fn new() -> Self {
-        AloneOn { board: PhantomData, here: PhantomData }
-    }
-}
 
 /// Runs something in the critical section that the firmware has chosen with the crate `critical-section`, as [`Board::alone`].
 #[cfg(feature = "critical-section")]
@@ -295,6 +158,11 @@ pub unsafe trait Placed: Board {
     /// See [`Shape::laid_out`].
     #[inline(always)]
     fn laid_out() {}
+    /// See [`Shape::errors`].
+    #[inline(always)]
+    fn errors() -> u32 {
+        Self::CONFIG.errors
+    }
     /// See [`Shape::process`].
     #[inline(always)]
     fn process() -> &'static [u8] {
@@ -378,6 +246,13 @@ impl<B: Placed> Shape for On<B> {
         B::laid_out();
     }
     #[inline(always)]
+    fn errors() -> u32 {
+        B::errors()
+    }
+    fn guard_word(nth: usize) -> Address {
+        guard_word::<B>(nth)
+    }
+    #[inline(always)]
     fn update_done() {
         B::update_done();
     }
@@ -397,6 +272,23 @@ impl<B: Placed> Shape for On<B> {
     fn sites_full() {
         B::sites_full();
     }
+}
+
+/// What a new ledger says of the guard.
+fn guard_word<B: Placed>(nth: usize) -> Address {
+    use heapledger_format::chip_guard::{HEAPS, LEDGER, LEVEL, ROW_WORDS};
+    let heaps = B::guarded();
+    let (row, place) = (nth.checked_div(ROW_WORDS).unwrap_or(0), nth.checked_rem(ROW_WORDS).unwrap_or(0));
+    if let Some(row) = row.checked_sub(1) {
+        return heaps.get(row).map_or(0, |heap| heap.word(place) as Address);
+    }
+    let word = match place {
+        LEVEL => heaps.first().map_or(0, GuardedHeap::level),
+        LEDGER => B::region().expose_provenance(),
+        HEAPS => heaps.len(),
+        _ => 0,
+    };
+    word as Address
 }
 
 /// Memory for a ledger. Its first bytes are the ledger's.

@@ -43,6 +43,7 @@
 //! ```
 
 mod config;
+mod errors;
 mod header;
 mod index;
 mod live;
@@ -60,6 +61,7 @@ mod word;
 mod tests;
 
 pub use config::{ChipError, Clock, Config, HeapDescription, RegionBytes};
+pub use errors::{BlockKnown, NewError};
 pub use header::{BusyMark, busy_mark, first_word, header_unit_count, header_units, missed_frees_word, missed_word};
 pub use live::LiveBlock;
 pub use memory::{Cells, Memory, Table};

@@ -175,6 +175,11 @@ pub enum SourceError {
         "the blocks of {0} are not guarded; start it with `heapledger run --guard=light -- {0}`, or with --guard=full"
     )]
     NotGuarded(String),
+    /// A firmware without a guard.
+    #[error(
+        "the blocks of this firmware are not guarded: `GuardedAllocator` in Rust, HEAPLEDGER_GUARD in C (docs/firmware.md)"
+    )]
+    ChipNotGuarded,
     /// A guard that was asked for and is not there.
     #[error("the guard of {0} has not begun: it begins with the first block, and not where there is no memory for it")]
     GuardNotBegun(String),

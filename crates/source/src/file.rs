@@ -74,6 +74,11 @@ impl LedgerFile {
         LedgerFile { file: Arc::clone(&self.file), path: self.path.clone(), parts: Some(parts) }
     }
 
+    /// Where in the file the first byte of the ledger lies.
+    pub(crate) fn first_place(&self) -> u64 {
+        self.parts.as_ref().and_then(|parts| parts.first()).map_or(0, |part| part.place)
+    }
+
     /// The file itself, whatever part of it is the ledger.
     pub(crate) fn file(&self) -> &File {
         &self.file

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod chip_guard;
 mod coredump;
 mod damage;
 mod decode;
@@ -59,6 +60,7 @@ mod tables;
 mod timeline;
 mod told;
 
+pub use chip_guard::{ChipGuard, ChipHeap};
 pub use damage::Damage;
 pub use error::SourceError;
 pub use finish::{Finished, More, finish, finish_with};

@@ -20,6 +20,11 @@ pub struct ProgramMemory {
 }
 
 impl ProgramMemory {
+    /// Memory that was saved, by its addresses.
+    pub(crate) fn of_image(file: LedgerFile) -> ProgramMemory {
+        ProgramMemory { file }
+    }
+
     /// Reads from an address on, as far as there is memory: how many bytes. What cannot be read is not there.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
         // The system gives what lies in front of a gap, and fails at the gap.

@@ -17,6 +17,8 @@ const ROWS_MAX: u64 = 1 << 16;
 const ACCOUNTS_MAX: u64 = 1 << 20;
 /// Bytes that an error has at least: what it is, and where.
 const ERROR_BYTES_LEAST: usize = 24;
+/// Where it is said how many of the bytes expected and found count: one that ends before (a chip's) has as many as are damaged.
+const COMPARED_END: usize = 302;
 /// Most bytes of memory around an error.
 const AROUND_BYTES_MAX: u64 = 64;
 
@@ -87,7 +89,10 @@ impl Ledger {
         let codec = self.header().codec;
         let mut errors = Vec::new();
         self.each_row(SectionKind::Errors, ERROR_BYTES_LEAST, ROWS_MAX, &mut |row, element| {
-            if let Some(entry) = ErrorEntry::read(codec, element) {
+            if let Some(mut entry) = ErrorEntry::read(codec, element) {
+                if element.len() < COMPARED_END {
+                    entry.compared = compared(&entry);
+                }
                 let function = self.text_at(entry.function_at.into(), entry.function_bytes.into())?;
                 let around =
                     self.string(entry.around_at.into(), u64::from(entry.around_bytes).min(AROUND_BYTES_MAX))?;
@@ -133,4 +138,10 @@ impl Ledger {
         });
         left_out.map(|(kind, _)| kind).collect()
     }
+}
+
+/// How many bytes of what was expected and found count, in an error that does not say it: none, if nobody knows them.
+fn compared(error: &ErrorEntry) -> u16 {
+    let is_known = error.expected != [0; 8] || error.found != [0; 8];
+    if is_known { error.bytes.min(8) as u16 } else { 0 }
 }

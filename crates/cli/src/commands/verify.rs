@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use heapledger_analysis::{Seen, Verified, excuse, sites_of, verify};
+use heapledger_analysis::{Seen, Verified, excuse, sites_of, verify, verify_chip};
 use heapledger_format::session::{guard, process};
 use heapledger_launch::door;
 use heapledger_report::{ErrorsReport, VerifyReport};
@@ -27,7 +27,7 @@ dump, and looks at all blocks: canaries, slack and headers, with --guard=full
 the fills around blocks and in freed ones that wait, with --guard=page what
 is left of a block's own pages. The program is not stopped, and not changed.
 It takes the right to trace it (/proc/PID/mem), or its `heapledger run`, by
-the same user, which hands it out.
+the same user, which hands it out. Of a chip it reads an image of its memory.
 
 Exit status: 0 all are whole, 1 some are damaged, 2 it is unknown: not all
 could be looked at, or none.
@@ -35,6 +35,7 @@ could be looked at, or none.
 Examples:
   heapledger verify 4711
   heapledger verify core.4711
+  heapledger verify --exe firmware.elf ram.bin
   heapledger verify --json 4711 | jq 'select(.type == \"verified\")'")]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
@@ -83,16 +84,30 @@ fn memory(ledger: &Ledger, through_run: bool) -> Result<ProgramMemory> {
     Ok(door::ask(session).map(|file| ledger.memory_in(file)).map_err(|_| problem)?)
 }
 
+/// Looks at all blocks: what that has come to, and at which level they are guarded.
+fn look(ledger: &Ledger, through_run: bool) -> Result<(Verified, String)> {
+    let known = [guard::OFF, guard::LIGHT, guard::FULL];
+    let named = |level: u64| usize::try_from(level).ok().and_then(|level| known.get(level).copied());
+    if ledger.is_of_chip() {
+        let guard = ledger.chip_guard()?.ok_or(SourceError::ChipNotGuarded)?;
+        let verified = verify_chip(ledger, &ledger.chip_memory(&guard)?, &guard)?;
+        return Ok((verified, named(guard.level).unwrap_or_default().to_owned()));
+    }
+    let memory = memory(ledger, through_run)?;
+    let tables = ledger.guard(&memory)?;
+    let mut progress = Progress::new("looking");
+    let verified = verify(ledger, &memory, &tables, &mut |part| progress.show(part))?;
+    // Which of the levels with closed pages it is, the ledger says.
+    let level = named(tables.level).map(str::to_owned).or_else(|| ledger.process().text(process::GUARD));
+    Ok((verified, level.unwrap_or_default()))
+}
+
 /// The exit code for what was found.
 fn show(args: &VerifyArgs) -> Result<u8> {
     let suppressions = args.suppress.get()?;
     let mut opened = args.ledger.open()?;
     args.naming.check(&[&opened.ledger])?;
-    let memory = memory(&opened.ledger, args.through_run)?;
-    let tables = opened.ledger.guard(&memory)?;
-    let mut progress = Progress::new("looking");
-    let mut verified = verify(&opened.ledger, &memory, &tables, &mut |part| progress.show(part))?;
-    drop(progress);
+    let (mut verified, level) = look(&opened.ledger, args.through_run)?;
     refresh(&opened.ledger, &mut opened.context)?;
     let (ledger, context) = (&opened.ledger, &opened.context);
     let mut errors = std::mem::take(&mut verified.errors);
@@ -105,10 +120,6 @@ fn show(args: &VerifyArgs) -> Result<u8> {
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
     let (errors, excused, tokens) = (&errors, &excused, args.dedup_token);
     let damage = ErrorsReport { context, errors, excused, left_out, tokens, labels, names: &mut names, seen };
-    // Which of the levels with closed pages it is, the ledger says.
-    let known = [guard::OFF, guard::LIGHT, guard::FULL];
-    let level = usize::try_from(tables.level).ok().and_then(|level| known.get(level)).map(|level| (*level).to_owned());
-    let level = level.or_else(|| ledger.process().text(process::GUARD)).unwrap_or_default();
     let mut report = VerifyReport { damage, verified: &verified, level: &level };
     args.ledger.view.present(args.form.get(), &mut report)?;
     Ok(code)

@@ -3,160 +3,15 @@
 //! # Safety
 //! A room with `unsafe`: it lends the region to one at a time.
 
+use super::lent::{BoardRegion, Lent};
 use super::{
     Address, AloneOn, Caller, ChipBoot, Entered, Frame, FrameList, FrameRoom, InRealloc, Kind, LiveBlock, NewBlock, On,
     Placed, Running, Word,
 };
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
-use heapledger_recorder::chip::{
-    Cells, ChipLedger, Memory, Table, busy_mark, first_word, missed_frees_word, missed_word,
-};
+use heapledger_recorder::chip::{BlockKnown, NewError, busy_mark, missed_frees_word, missed_word};
 use heapledger_recorder::policy::Reallocated;
-
-/// The ledger while it is lent.
-type Lent<B> = ChipLedger<On<B>, BoardRegion<B>>;
-
-/// The board's region, which its owner has alone.
-struct BoardRegion<B>(PhantomData<fn() -> B>);
-
-impl<B: Placed> BoardRegion<B> {
-    /// Bytes of header and notes.
-    const HEAD_BYTES: usize = first_word::<On<B>>().wrapping_mul(size_of::<Address>());
-
-    /// How many words there are.
-    #[inline(always)]
-    fn count() -> usize {
-        let words = B::words();
-        // SAFETY: `Placed` promises header and notes.
-        unsafe { core::hint::assert_unchecked(words >= const { first_word::<On<B>>() }) };
-        words
-    }
-
-    /// Where an element of a table lies.
-    #[inline(always)]
-    fn place(table: Table, nth: u32) -> Option<*mut Address> {
-        let at = table.at.wrapping_add((nth as usize).wrapping_mul(table.words));
-        (nth < table.count).then(|| B::region().wrapping_add(at))
-    }
-}
-
-impl<B: Placed> Memory<Address> for BoardRegion<B> {
-    #[inline(always)]
-    fn words(&self) -> &[Address] {
-        // SAFETY: so many words are there, as `Placed` promises; whoever made this has them alone.
-        unsafe { core::slice::from_raw_parts(B::region(), Self::count()) }
-    }
-
-    #[inline(always)]
-    fn words_mut(&mut self) -> &mut [Address] {
-        // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts_mut(B::region(), Self::count()) }
-    }
-
-    #[inline(always)]
-    fn word(&self, at: usize) -> Address {
-        // For the places of counters a library that is told how long the region is need not ask.
-        let count = Self::count();
-        if at >= const { first_word::<On<B>>() } && at >= count {
-            return 0;
-        }
-        // SAFETY: `Placed` promises header and notes, and so many words; whoever made this has them alone.
-        unsafe { B::region().wrapping_add(at).read() }
-    }
-
-    #[inline(always)]
-    fn set_word(&mut self, at: usize, word: Address) {
-        let count = Self::count();
-        if at < const { first_word::<On<B>>() } || at < count {
-            // SAFETY: as above.
-            unsafe { B::region().wrapping_add(at).write(word) }
-        }
-    }
-
-    // Tables are those of the shape, or those that `Placed::ROOM` tells of: both lie within the region, as `Placed` promises.
-    #[inline(always)]
-    fn element(&self, table: Table, nth: u32) -> &[Address] {
-        let Some(first) = Self::place(table, nth) else { return &[] };
-        // SAFETY: an element of a table of the region, which whoever made this has alone.
-        unsafe { core::slice::from_raw_parts(first, table.words) }
-    }
-
-    #[inline(always)]
-    fn element_mut(&mut self, table: Table, nth: u32) -> &mut [Address] {
-        let Some(first) = Self::place(table, nth) else { return &mut [] };
-        // SAFETY: as above.
-        unsafe { core::slice::from_raw_parts_mut(first, table.words) }
-    }
-
-    #[inline(always)]
-    fn elements(&mut self, from: (Table, u32), to: (Table, u32)) -> (&[Address], &mut [Address]) {
-        let (Some(first), Some(second)) = (Self::place(from.0, from.1), Self::place(to.0, to.1)) else {
-            return (&[], &mut []);
-        };
-        // SAFETY: as above. They are elements of two tables, which have no word in common.
-        unsafe {
-            (core::slice::from_raw_parts(first, from.0.words), core::slice::from_raw_parts_mut(second, to.0.words))
-        }
-    }
-
-    #[inline(always)]
-    fn cell(&self, cells: Cells, nth: u32) -> u32 {
-        if nth >= cells.count {
-            return 0;
-        }
-        let place = B::region().cast::<u8>().wrapping_add(cells.place::<Address>(nth));
-        // SAFETY: a cell of the index, which whoever made this has alone: a byte, a half word or a word.
-        unsafe {
-            match cells.bytes {
-                1 => u32::from(place.read()),
-                2 => u32::from(place.cast::<u16>().read()),
-                _ => place.cast::<u32>().read(),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn set_cell(&mut self, cells: Cells, nth: u32, value: u32) {
-        if nth >= cells.count {
-            return;
-        }
-        let place = B::region().cast::<u8>().wrapping_add(cells.place::<Address>(nth));
-        // SAFETY: as above.
-        unsafe {
-            match cells.bytes {
-                1 => place.write(value as u8),
-                2 => place.cast::<u16>().write(value as u16),
-                _ => place.cast::<u32>().write(value),
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn byte(&self, place: usize) -> u8 {
-        if place >= Self::HEAD_BYTES {
-            return 0;
-        }
-        // SAFETY: as above; the same memory as bytes.
-        unsafe { B::region().cast::<u8>().wrapping_add(place).read() }
-    }
-
-    #[inline(always)]
-    fn set_byte(&mut self, place: usize, byte: u8) {
-        if place < Self::HEAD_BYTES {
-            // SAFETY: as above.
-            unsafe { B::region().cast::<u8>().wrapping_add(place).write(byte) };
-        }
-    }
-
-    #[inline(always)]
-    fn set_half(&mut self, place: usize, half: u16) {
-        if place & 1 == 0 && place < Self::HEAD_BYTES {
-            // SAFETY: as above; the same memory as half words.
-            unsafe { B::region().cast::<u8>().wrapping_add(place).cast::<u16>().write(half) };
-        }
-    }
-}
 
 /// What is not entered if somebody has the ledger.
 #[derive(Clone, Copy)]
@@ -218,7 +73,7 @@ impl<B: Placed> Books<B> {
             }
             // Nobody else runs, and nobody who waits for this has the region: that was just looked at, and what is called below calls
             // nothing that allocates.
-            let mut ledger = Lent::<B>::lent(BoardRegion(PhantomData))?;
+            let mut ledger = Lent::<B>::lent(BoardRegion::new())?;
             Some(work(&mut ledger))
         })
     }
@@ -261,7 +116,7 @@ impl<B: Placed> Books<B> {
 
     /// A ledger that holds nothing, but for so many blocks that began before it.
     fn begin_anew(self, missed: Address) -> bool {
-        let is_there = Lent::<B>::new(BoardRegion(PhantomData)).is_ok();
+        let is_there = Lent::<B>::new(BoardRegion::new()).is_ok();
         if B::SURVIVES {
             B::boot().0.set(ChipBoot::BEGUN);
         }
@@ -285,7 +140,7 @@ impl<B: Placed> Books<B> {
             if boot.0.get() != ChipBoot::BEFORE {
                 return None;
             }
-            let ledger = Lent::<B>::lent(BoardRegion(PhantomData))?;
+            let ledger = Lent::<B>::lent(BoardRegion::new())?;
             if !ledger.is_whole() {
                 return None;
             }
@@ -360,6 +215,30 @@ impl<B: Placed> Books<B> {
             is_known
         });
         known.unwrap_or(false)
+    }
+
+    /// Enters an error, found in the frame `from`. Returns whether there was room for it, or it was there already.
+    #[inline(never)]
+    pub fn enter_error(self, error: &NewError<Address>, from: Frame) -> bool {
+        let mut room = B::Frames::EMPTY;
+        let mut list = FrameList::new(if B::CONFIG.sites == 0 { &mut [] } else { room.places() });
+        if B::CONFIG.sites != 0 && from.address() != 0 {
+            B::stack(from, &mut list);
+        }
+        let (skip, cut) = (usize::from(B::CONFIG.skip_frames), usize::from(B::CONFIG.cut_frames));
+        let (frames, is_guessed) = (list.between(skip, cut), list.is_guessed());
+        let caller = || Caller { frames, running: Self::running(), is_guessed };
+        self.lend(|ledger| ledger.error(error, &caller())).unwrap_or(false)
+    }
+
+    /// Whether a block that begins there is in the ledger.
+    pub(super) fn is_live(self, address: usize) -> bool {
+        self.lend(|ledger| ledger.known(address as Address)) == Some(BlockKnown::Live)
+    }
+
+    /// A block is guarded less than was asked for, which is counted.
+    pub fn count_guarded_less(self) {
+        self.lend(|ledger| ledger.count_guarded_less());
     }
 
     /// Before a `realloc`: nobody who gets the address next can be confused with the block.

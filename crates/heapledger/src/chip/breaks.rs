@@ -53,6 +53,7 @@ mod functions {
     break_here!(heapledger_window_starts, "5");
     break_here!(heapledger_window_stops, "6");
     break_here!(heapledger_line_full, "7");
+    break_here!(heapledger_error, "8");
 
     #[inline(always)]
     pub(crate) fn update_done() {
@@ -88,6 +89,11 @@ mod functions {
     pub(crate) fn line_full() {
         heapledger_line_full();
     }
+
+    #[cold]
+    pub(crate) fn error_found() {
+        heapledger_error();
+    }
 }
 
 /// Where there is an operating system, the names are not ours to give.
@@ -100,8 +106,9 @@ mod functions {
     pub(crate) fn window_starts() {}
     pub(crate) fn window_stops() {}
     pub(crate) fn line_full() {}
+    pub(crate) fn error_found() {}
 }
 
 pub(super) use functions::{
-    history_full, line_full, records_full, sites_full, update_done, window_starts, window_stops,
+    error_found, history_full, line_full, records_full, sites_full, update_done, window_starts, window_stops,
 };

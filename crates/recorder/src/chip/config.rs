@@ -51,6 +51,10 @@ pub struct Config<'a> {
     pub largest_bytes: u64,
     /// Whether the bytes that blocks really have are recorded.
     pub actual_sizes: bool,
+    /// Errors that are kept: what a guard has found, and what the firmware says; 0: none. Each takes 200 bytes.
+    pub errors: u32,
+    /// Heaps whose blocks are dressed, of which the ledger says where a reader finds what is known of them; 0: none are.
+    pub guarded_heaps: u8,
     /// The clock, if times are recorded.
     pub clock: Option<Clock>,
     /// The heaps; none: which heap a block is in is not recorded.
@@ -119,6 +123,7 @@ impl core::error::Error for ChipError {}
 const ELEMENTS_MAX: u32 = 1 << 24;
 const TASKS_MAX: u32 = 0xFFFE;
 const HEAPS_MAX: u32 = 256;
+const ERRORS_MAX: u32 = 1 << 16;
 const DEPTH_MAX: u32 = 1 << 10;
 const CLOCK_BITS_MAX: u32 = 32;
 
@@ -147,6 +152,8 @@ impl<'a> Config<'a> {
             warn_records: 0,
             largest_bytes: u64::MAX,
             actual_sizes: false,
+            errors: 0,
+            guarded_heaps: 0,
             clock: None,
             heaps: &[],
             process: &[],
@@ -224,6 +231,7 @@ impl<'a> Config<'a> {
             ("sites", self.sites, if self.sites == 0 { 0 } else { 2 }, ELEMENTS_MAX),
             ("history", self.history, 0, ELEMENTS_MAX),
             ("tasks", self.tasks, 0, TASKS_MAX),
+            ("errors", self.errors, 0, ERRORS_MAX),
             ("heaps", self.heaps.len() as u32, 0, HEAPS_MAX),
             ("depth", self.depth as u32, 1, DEPTH_MAX),
             ("clock bits", clock_bits, 1, CLOCK_BITS_MAX),

@@ -5,11 +5,12 @@
 
 use super::ChipLedger;
 use super::memory::{Memory, Table, half_ordered, ones, shift};
-use super::plan::{BUILD_ID, FURTHER, SectionPlan};
+use super::plan::{BUILD_ID, FURTHER, SECTIONS, SectionPlan, further_count, guard_rows};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
 use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::chip_guard;
 use heapledger_format::header::{FIXED_BYTES, MAGIC, State, at};
 use heapledger_format::layout::DESCRIPTOR_BYTES;
 use heapledger_format::section::{heap, row};
@@ -17,8 +18,8 @@ use heapledger_format::{SectionKind, TallyCounter, VERSION};
 
 /// Units before the counters.
 const FIXED_UNITS: usize = FIXED_BYTES / 4;
-/// Most units of a header without its counters: the fixed part, 14 descriptors, padding, 9 section rows of 40 bytes.
-pub(super) const UNITS_MAX: usize = FIXED_UNITS + 15 + 9 * 10;
+/// Most units of a header without its counters: the fixed part, 14 descriptors, padding, section rows of 40 bytes.
+pub(super) const UNITS_MAX: usize = FIXED_UNITS + 15 + SECTIONS * 10;
 /// The unit with the busy mark, and the one with the state.
 const BUSY_UNIT: usize = at::HEADER_BYTES / 4;
 const STATE_UNIT: usize = at::STATE / 4;
@@ -174,6 +175,11 @@ pub const fn missed_word<S: Shape>() -> usize {
     counter_word(S::Word::SIZE, S::PLAN.globals.wrapping_add(TallyCounter::LostBusy as usize))
 }
 
+/// Words of the section `guard`.
+const fn guard_words<S: Shape>() -> usize {
+    (guard_rows(&S::CONFIG) as usize).wrapping_mul(chip_guard::ROW_WORDS)
+}
+
 /// The place of a section's row, and whether all its elements are in use from the beginning; 0 if there is none.
 const fn row_of<S: Shape>(kind: SectionKind) -> (usize, bool) {
     let plan = S::PLAN;
@@ -211,9 +217,16 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             self.set_word(S::NOTES.clock, S::Word::cut(u64::from(S::ticks())));
         }
         // (A loop would be longer.)
-        let [first, second] = FURTHER;
+        let [first, second, third, fourth] = FURTHER;
         self.set_word(further_word::<S>(0).wrapping_sub(1), S::Word::cut(first as u64));
         self.set_word(further_word::<S>(1).wrapping_sub(1), S::Word::cut(second as u64));
+        if S::HAS_GUARD {
+            self.set_word(further_word::<S>(2).wrapping_sub(1), S::Word::cut(third as u64));
+            self.set_word(further_word::<S>(3).wrapping_sub(1), S::Word::cut(fourth as u64));
+            for nth in 0..guard_words::<S>() {
+                self.set_word(S::guard_at().wrapping_add(nth), S::guard_word(nth));
+            }
+        }
         let ready = at::BYTE_ORDER.wrapping_shr(S::WORD_BYTES.trailing_zeros());
         let per_word = S::WORD_BYTES / 4;
         let tail = S::PLAN.descriptors_at.wrapping_shr(S::WORD_BYTES.trailing_zeros());
@@ -248,7 +261,13 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.describe_part(const { row_of::<S>(SectionKind::Heaps) }, room.heaps, room.heaps_at);
         self.describe_part(const { row_of::<S>(SectionKind::Strings) }, room.names_bytes, room.strings_at);
         self.describe_part(const { row_of::<S>(SectionKind::Process) }, room.process_bytes, room.process_at);
-        self.describe_part(const { row_of::<S>(SectionKind::Counters) }, FURTHER.len() as u32, room.counters_at);
+        let counters = const { further_count(&S::CONFIG) };
+        self.describe_part(const { row_of::<S>(SectionKind::Counters) }, counters, room.counters_at);
+        if S::HAS_GUARD {
+            self.describe_part(const { row_of::<S>(SectionKind::Errors) }, S::errors(), S::errors_at() as u32);
+            let (guard, rows) = (S::guard_at() as u32, const { guard_rows(&S::CONFIG) });
+            self.describe_part(const { row_of::<S>(SectionKind::Guard) }, rows, guard);
+        }
     }
 
     /// The row of a section, if there is one.
@@ -352,6 +371,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
                 _ if at == S::RECORDS_USED => S::room().records,
                 _ if at == S::HISTORY_USED => S::room().history,
                 _ if at == S::TASKS_USED => S::room().tasks,
+                _ if at == S::ERRORS_USED => S::errors(),
                 _ => 0,
             };
             if most != 0 {
@@ -391,10 +411,17 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             (const { row_of::<S>(SectionKind::Heaps) }, room.heaps, room.heaps_at),
             (const { row_of::<S>(SectionKind::Strings) }, room.names_bytes, room.strings_at),
             (const { row_of::<S>(SectionKind::Process) }, room.process_bytes, room.process_at),
-            (const { row_of::<S>(SectionKind::Counters) }, FURTHER.len() as u32, room.counters_at),
+            (const { row_of::<S>(SectionKind::Counters) }, further_count(&S::CONFIG), room.counters_at),
         ];
-        let part =
-            parts.iter().find(|((row, _), ..)| *row != 0 && place > *row && place < row.wrapping_add(row::bytes(word)));
+        let of_guard = [
+            (const { row_of::<S>(SectionKind::Errors) }, S::errors(), S::errors_at() as u32),
+            (const { row_of::<S>(SectionKind::Guard) }, guard_rows(&S::CONFIG), S::guard_at() as u32),
+        ];
+        let of_guard = of_guard.get(..if S::HAS_GUARD { 2 } else { 0 }).unwrap_or(&[]);
+        let part = parts
+            .iter()
+            .chain(of_guard)
+            .find(|((row, _), ..)| *row != 0 && place > *row && place < row.wrapping_add(row::bytes(word)));
         match part {
             Some(((row, _), _, first)) if place == row.wrapping_add(row::offset(word)) => {
                 told(first.wrapping_mul(S::WORD_BYTES as u32))

@@ -82,6 +82,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         old
     }
 
+    /// The slot that an address leads to.
+    pub(super) fn index_find(&self, address: S::Word) -> Option<Slot> {
+        ((self.find(address) >> 32) as u32).checked_sub(1).map(Slot)
+    }
+
     /// The slot that an address leads to, which it no longer does.
     #[inline(always)]
     pub(super) fn index_remove(&mut self, address: S::Word) -> Option<Slot> {

@@ -2,6 +2,7 @@
 
 use super::config::{Clock, Config};
 use heapledger_format::bytes::WordSize;
+use heapledger_format::chip_guard;
 use heapledger_format::header::{counter_at, rows_at};
 use heapledger_format::layout::{Descriptor, Field};
 use heapledger_format::record::Options;
@@ -155,11 +156,21 @@ pub(super) struct SectionPlan {
     pub(super) all_used: bool,
 }
 
-/// Counters that the header has not, in the order of their section: its list would have to go on to them.
-pub(super) const FURTHER: [TallyCounter; 2] = [TallyCounter::LostBytes, TallyCounter::FreesBusy];
+/// Counters that the header has not, in the order of their section: its list would have to go on to them. The last two only where there may be
+/// errors.
+pub(super) const FURTHER: [TallyCounter; 4] =
+    [TallyCounter::LostBytes, TallyCounter::FreesBusy, TallyCounter::ErrorsLost, TallyCounter::GuardedLess];
+
+/// How many of them a ledger has.
+pub(super) const fn further_count(config: &Config) -> u32 {
+    if config.errors == 0 && config.guarded_heaps == 0 { 2 } else { 4 }
+}
+
+/// Bytes of an error on a chip: it ends behind what was expected and found.
+pub(super) const ERROR_BYTES: usize = 200;
 
 /// Most sections.
-const SECTIONS: usize = 9;
+pub(super) const SECTIONS: usize = 11;
 
 /// Words that are nobody's business but the recorder's, between the header and the first section: they lie in the region so that nothing
 /// lies beside it, and near its beginning, where an instruction reaches them.
@@ -234,7 +245,10 @@ impl Plan {
             (SectionKind::Heaps, config.heaps.len() as u32, heap_bytes, true),
             (SectionKind::Strings, names_bytes as u32, 1, true),
             (SectionKind::Process, process_bytes(config) as u32, 1, true),
-            (SectionKind::Counters, FURTHER.len() as u32, counter::bytes(word), true),
+            (SectionKind::Counters, further_count(config), counter::bytes(word), true),
+            // Right behind them: nobody tells where these are.
+            (SectionKind::Errors, config.errors, ERROR_BYTES, false),
+            (SectionKind::Guard, guard_rows(config), word_bytes.wrapping_mul(chip_guard::ROW_WORDS), true),
         ];
         let mut sections = 0usize;
         let mut at = 0usize;
@@ -319,6 +333,12 @@ impl Plan {
         }
         None
     }
+}
+
+/// Rows of the section `guard`: one of all, and one for each heap.
+pub(super) const fn guard_rows(config: &Config) -> u32 {
+    let heaps = config.guarded_heaps as u32;
+    if heaps == 0 { 0 } else { heaps.wrapping_add(1) }
 }
 
 /// What stands before the build id in the section `process`.

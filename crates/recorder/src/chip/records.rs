@@ -1,6 +1,7 @@
 //! Records of live blocks, and the history of those that were.
 
 use super::memory::{Memory, Table, clear, figure, fill, ones, set};
+use super::plan::FieldPlace;
 use super::shape::{Fixed, Shape};
 use super::tasks::Row;
 use super::word::Word;
@@ -8,6 +9,10 @@ use super::{ChipLedger, NewBlock};
 use crate::backend::Slot;
 use heapledger_format::header::State;
 use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
+
+/// Bytes that a guard has in front of a block, and around it at most.
+const DRESSED_BEFORE: u64 = 8;
+const DRESSED_BYTES: u64 = 8 + 4 + 7;
 
 /// In the note of where the ring goes on: it has gone round, and nobody was told yet.
 const TURNED: u32 = 1 << 31;
@@ -30,7 +35,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     #[inline(always)]
-    fn records() -> Table {
+    pub(super) fn records() -> Table {
         Table { at: S::RECORDS_AT, words: S::RECORD_WORDS, count: S::room().records }
     }
 
@@ -178,6 +183,33 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
         let next = if next == entries { TURNED } else { next | noted & TURNED };
         self.set_word(S::NOTES.ring_next, S::Word::cut(u64::from(next)));
+    }
+
+    /// The entry of the block that lay at an address or around it and was freed last; the words that it was dressed with are its own.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn freed_around(&self, address: S::Word) -> Option<(Table, u32)> {
+        if !S::HAS_HISTORY {
+            return None;
+        }
+        let used = self.word(S::HISTORY_USED).widen() as u32;
+        let ring = Table { at: S::room().history_at as usize, words: S::HISTORY_WORDS, count: S::room().history };
+        let (mut latest, mut found) = (S::Word::ZERO, None);
+        for nth in 0..used.min(ring.count) {
+            let entry = self.region.element(ring, nth);
+            let number = figure::<S>(entry, S::FREED_NUMBER);
+            let start = figure::<S>(entry, S::ADDRESS).minus(S::Word::cut(DRESSED_BEFORE));
+            let bytes = figure::<S>(entry, S::SIZE).plus(S::Word::cut(DRESSED_BYTES));
+            if number > latest && address.minus(start) < bytes {
+                (latest, found) = (number, Some((ring, nth)));
+            }
+        }
+        found
+    }
+
+    /// A figure of a record or a history entry.
+    pub(super) fn figure_in(&self, (table, nth): (Table, u32), place: FieldPlace) -> S::Word {
+        figure::<S>(self.region.element(table, nth), place)
     }
 
     /// Whether the ring has come to its end since this was last asked: from now on the oldest entries go.

@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::header::{self, UNITS_MAX};
-use super::plan::{FieldPlace, Notes, Plan, SectionPlan};
+use super::plan::{ERROR_BYTES, FieldPlace, Notes, Plan, SectionPlan, further_count};
 use super::room::Room;
 use super::word::Word;
 use heapledger_format::bytes::{ByteOrder, WordSize};
@@ -57,6 +57,17 @@ pub trait Shape: Sized + 'static {
     #[inline(always)]
     fn process() -> &'static [u8] {
         Self::CONFIG.process
+    }
+
+    /// Errors that there is room for. As `CONFIG` says, unless the program tells: more than none, and no more than that.
+    #[inline(always)]
+    fn errors() -> u32 {
+        Self::CONFIG.errors
+    }
+    /// The words of the section `guard`, one after another, as FORMAT.md has them: what a new ledger says of the guard.
+    #[inline(always)]
+    fn guard_word(_nth: usize) -> Self::Word {
+        Self::Word::ZERO
     }
 
     /// The clock. Only asked where times are recorded, and there for each block; to be asked at least once each time round
@@ -136,11 +147,17 @@ pub(super) trait Fixed: Shape {
     const HAS_TASKS: bool = Self::TASK_BYTES != 0;
     const HAS_HEAPS: bool = Self::HEAP_BYTES != 0;
     const HAS_HISTORY: bool = Self::CONFIG.history != 0;
+    const HAS_ERRORS: bool = Self::CONFIG.errors != 0;
+    /// Whether there may be errors, or counts of what a guard could not do.
+    const HAS_GUARD: bool = further_count(&Self::CONFIG) > 2;
     const IS_WIDE: bool = matches!(Self::Word::SIZE, WordSize::W64);
     /// The words where it is said how many elements are in use.
     const RECORDS_USED: usize = used_word::<Self>(SectionKind::Records);
     const HISTORY_USED: usize = used_word::<Self>(SectionKind::History);
     const TASKS_USED: usize = used_word::<Self>(SectionKind::Threads);
+    const ERRORS_USED: usize = used_word::<Self>(SectionKind::Errors);
+    /// Words of an error.
+    const ERROR_WORDS: usize = ERROR_BYTES.wrapping_shr(Self::WORD_BYTES.trailing_zeros());
 
     /// How much there is room for, and where. What the compiler knows is a number in an instruction.
     #[inline(always)]
@@ -149,6 +166,19 @@ pub(super) trait Fixed: Shape {
             Some(told) => told(),
             None => const { &Room::of(&Self::PLAN) },
         }
+    }
+
+    /// The first word of the errors: they are behind the further counters.
+    #[inline(always)]
+    fn errors_at() -> usize {
+        let counters = const { (further_count(&Self::CONFIG) as usize).wrapping_mul(2) };
+        (Self::room().counters_at as usize).wrapping_add(counters)
+    }
+
+    /// That of what is said of the guard.
+    #[inline(always)]
+    fn guard_at() -> usize {
+        Self::errors_at().wrapping_add((Self::errors() as usize).wrapping_mul(Self::ERROR_WORDS))
     }
 }
 

@@ -20,6 +20,11 @@ impl Row {
     pub(super) fn figure<W: Word>(self) -> W {
         if self.0 == u32::MAX { W::ZERO.not() } else { W::cut(u64::from(self.0)) }
     }
+
+    /// The number that errors have for it: 0 if it has none.
+    pub(super) const fn plus_1(self) -> u32 {
+        self.0.wrapping_add(1)
+    }
 }
 
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {

@@ -2,6 +2,7 @@
 //! sequences against a model: `tests/model.rs`.
 
 mod cut;
+mod errors;
 mod live;
 mod odd;
 mod room;
