@@ -42,6 +42,15 @@ extern char code_start[], code_end[];
 #define HEAPLEDGER_ACTUAL usable
 #define HEAPLEDGER_HEAPS HEAPLEDGER_HEAP("elsewhere", (void *)0x1000, (void *)0x2000), HEAPLEDGER_HEAP("sram", heap, heap + sizeof heap)
 static size_t usable(const void *block) { return malloc_usable_size((void *)block); }
+#ifdef GUARD
+/* Nothing is wrong here. */
+struct heapledger_damage;
+static void wrong(const struct heapledger_damage *found) { (void)found; fail(77); }
+#define HEAPLEDGER_GUARD GUARD
+#define HEAPLEDGER_GUARDED HEAPLEDGER_GUARDED_HEAP(heap, sizeof heap)
+#define HEAPLEDGER_DAMAGED wrong
+#define HEAPLEDGER_ERRORS 4
+#endif
 #include <heapledger-firmware.h>
 
 /* Blocks that are known by a number. */

@@ -50,6 +50,10 @@ impl Called {
         copy: Some("_malloc_r"),
         throws: false,
     };
+    /// The same, with canaries around blocks.
+    pub const NEWLIB_LIGHT: Called = Called { name: "commands_c_LIGHT", ..Called::NEWLIB };
+    /// The same, and fills.
+    pub const NEWLIB_FULL: Called = Called { name: "commands_c_FULL", ..Called::NEWLIB };
     /// The same, where gcc has compiled it, whose frame pointers lead nowhere.
     pub const SCANNED: Called = Called { name: "commands_c_scan", ..Called::NEWLIB };
     /// The same, made for a Cortex-M0.
@@ -58,6 +62,10 @@ impl Called {
     pub const CXX: Called = Called { name: "commands_cpp", throws: true, ..Called::NEWLIB };
     /// C's, over picolibc.
     pub const PICOLIBC: Called = Called { copy: Some("malloc"), ..Called::NEWLIB };
+    /// The same, with canaries around blocks.
+    pub const PICOLIBC_LIGHT: Called = Called { name: "commands_c_LIGHT", ..Called::PICOLIBC };
+    /// The same, and fills.
+    pub const PICOLIBC_FULL: Called = Called { name: "commands_c_FULL", ..Called::PICOLIBC };
 }
 
 const COMMANDS: u64 = 10_000;

@@ -22,6 +22,56 @@ fn ten_thousand_commands_in_c_on_risc_v_agree_with_a_model() -> Result {
     agrees(&MACHINES[1], Called::PICOLIBC, is_exact)
 }
 
+/// Of what is whole nothing is told, over an allocator with words of its own in what it has back.
+#[test]
+fn with_blocks_that_are_guarded_ten_thousand_commands_agree_with_a_model() -> Result {
+    agrees(&MACHINES[0], Called::NEWLIB_LIGHT, is_exact)?;
+    agrees(&MACHINES[0], Called::NEWLIB_FULL, is_exact)?;
+    agrees(&MACHINES[1], Called::PICOLIBC_LIGHT, is_exact)?;
+    agrees(&MACHINES[1], Called::PICOLIBC_FULL, is_exact)
+}
+
+#[test]
+fn damage_is_told() -> Result {
+    let line = "CORRUPT HEAP: Bad tail at 0x20000104. Expected 0xbaad5678 got 0xbaad5679\n";
+    for machine in &MACHINES {
+        for level in ["LIGHT", "FULL"] {
+            let Some(firmware) = machine.firmware(&format!("guard_c_{level}"), &[]) else { return Ok(()) };
+            let is_full = u64::from(level == "FULL");
+            // picolibc stores zeros in what it gives: nobody knows what was there.
+            let is_left_alone = u64::from(machine.name != "RV32");
+            let expected = [
+                ("new_is_filled", is_full),
+                ("zeroed", 1),
+                ("whole", 0),
+                ("behind", 1),
+                ("overflow", 1),
+                ("letters", line.len() as u64),
+                ("this_block", 1),
+                ("other_block", 0),
+                ("no_block", 1),
+                ("in_steps", 1),
+                ("at_free", 1),
+                ("heap", 1),
+                ("underflow", 1),
+                ("kept", 1),
+                ("grown_is_filled", is_full),
+                ("interior", 1),
+                ("freed_is_filled", is_full),
+                ("twice", 1),
+                ("in_freed", is_full),
+                ("again", 1),
+                ("handed_out", is_full * is_left_alone),
+                ("end", 0),
+            ];
+            let expected: Vec<(String, u64)> = expected.map(|(what, number)| (what.to_owned(), number)).into();
+            let said = machine.says(&firmware)?;
+            check!(said == expected, "{}, {level}: not {expected:?}, but {said:?}", machine.name);
+        }
+    }
+    Ok(())
+}
+
 /// Where it stops at one of the functions for it, the stack is whole: what stands before the C library's functions has tables.
 #[test]
 fn a_debugger_sees_who_has_called() -> Result {

@@ -97,12 +97,16 @@ compile() {
         -Copt-level=s -Cpanic=abort -Cforce-frame-pointers=yes -Dwarnings --out-dir "$out" -L "$out" "$@" \
         "$root/crates/$name/src/lib.rs"
 }
-# The static library for firmware in C.
+# The static library for firmware in C. $1: where to; then the compiler's options.
 library() {
+    into=$1
+    shift
     "$rustc" --crate-type staticlib --crate-name heapledger_firmware --edition 2024 --target $target -Copt-level=s \
-        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --out-dir "$out" -L "$out" --extern heapledger \
-        "$root/crates/firmware/src/lib.rs"
+        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard"))' \
+        --out-dir "$into" -L "$out" --extern heapledger "$@" "$root/crates/firmware/src/lib.rs"
 }
+# The same, of which blocks are guarded.
+guarded_library() { library "$out/guard" --cfg 'feature="guard"'; }
 # Firmware in C, if there is a compiler for it: other programs than Debian's rustc, which has libraries of its own.
 c_options="-Os -g -Wall -Wextra -Werror -ffunction-sections -I$root/crates/firmware/include -I$root/e2e/firmware"
 wrapped_two="-Wl,--wrap=malloc,--wrap=free"
@@ -158,6 +162,15 @@ in_c_for_cortex_m3() {
     done
     LD_LIBRARY_PATH= $arm $c_options -c "$root/e2e/firmware/survivor.c" -o "$out/survivor_c.o"
     c_link survivor_c --specs=nano.specs "$out/survivor_c.o" $wrapped_two,--build-id=sha1
+    ungrouped=$grouped grouped="-Wl,--start-group -lc $out/guard/libheapledger_firmware.a -Wl,--end-group"
+    for level in LIGHT FULL; do
+        for source in commands guard; do
+            LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+                -DGUARD=HEAPLEDGER_$level -c "$root/e2e/firmware/$source.c" -o "$out/guarded_c.o"
+            c_link ${source}_c_$level --specs=nano.specs "$out/guarded_c.o" $wrapped_newlib
+        done
+    done
+    grouped=$ungrouped
     # gcc's cannot.
     LD_LIBRARY_PATH= $arm $c_options -DSCANNED -c "$root/e2e/firmware/commands.c" -o "$out/commands_c_scan.o"
     c_link commands_c_scan "$out/commands_c_scan.o" $wrapped_newlib
@@ -215,8 +228,14 @@ in_c_for_riscv() {
         shift 3
         LD_LIBRARY_PATH= $riscv_compile "$@" -c "$root/e2e/firmware/$source.c" -o "$out/$program.o"
         LD_LIBRARY_PATH= $riscv -march=rv32imac -nostartfiles -T "$root/e2e/firmware/riscv_virt_c.ld" -Wl,--gc-sections \
-            -Wl,--no-warn-rwx-segments "$out/start.o" "$out/$program.o" $wrap -Wl,--start-group -lc "$out/libheapledger_firmware.a" -Wl,--end-group -o "$out/$program"
+            -Wl,--no-warn-rwx-segments "$out/start.o" "$out/$program.o" $wrap -Wl,--start-group -lc "$archive" -Wl,--end-group -o "$out/$program"
     }
+    archive=$out/guard/libheapledger_firmware.a
+    for level in LIGHT FULL; do
+        c_link commands commands_c_$level "$wrapped" -DGUARD=HEAPLEDGER_$level
+        c_link guard guard_c_$level "$wrapped" -DGUARD=HEAPLEDGER_$level
+    done
+    archive=$out/libheapledger_firmware.a
     c_link commands commands_c "$wrapped"
     c_link survivor survivor_c "$wrapped_two,--build-id=sha1"
     c_link measure measure_c_none ""
@@ -294,7 +313,9 @@ for target in $targets; do
         link pauses pauses_$set --cfg "set=\"$set\"" --cfg 'room="10000"'
     done
     echo "firmware with heapledger is linked for $target"
-    library
+    library "$out"
+    mkdir -p "$out/guard"
+    guarded_library
     case $target in thumb*) in_c_for_cortex_m3 ;; *) in_c_for_riscv ;; esac
     # The codec of backtraces by itself: what encoding takes of a chip's flash. Goals are those of the Cortex-M3.
     case $target in thumb*) ;; *) continue ;; esac
@@ -350,7 +371,9 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
     compile wire heapledger_wire --extern heapledger_lws
     compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
         --extern heapledger_lws --extern heapledger_wire
-    library
+    library "$out"
+    mkdir -p "$out/guard"
+    guarded_library
     echo "what is for chips compiles for $target"
     if [ -x "$linker" ]; then
         script=$root/e2e/firmware/cortex_m3.ld

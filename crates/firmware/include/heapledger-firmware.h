@@ -35,6 +35,14 @@
  *   HEAPLEDGER_SCARCE            void F(void): called when for the first time
  *   HEAPLEDGER_WARN_RECORDS      so many records are in use (four of five)
  *
+ * With a library that was built with its feature `guard`, and only with that:
+ *
+ *   HEAPLEDGER_GUARD             HEAPLEDGER_LIGHT: canaries around blocks; HEAPLEDGER_FULL: and fills
+ *   HEAPLEDGER_GUARDED           where the blocks lie, one to four: HEAPLEDGER_GUARDED_HEAP(FIRST, BYTES); how many bytes must be constant.
+ *                                A bit for each eight of them is set aside, with HEAPLEDGER_FULL two
+ *   HEAPLEDGER_ERRORS            different errors that are kept (8), 200 bytes each
+ *   HEAPLEDGER_DAMAGED           void F(const struct heapledger_damage *): damage was found. It neither allocates nor frees
+ *
  * With HEAPLEDGER_TASKS and HEAPLEDGER_EVERYTHING also:
  *
  *   HEAPLEDGER_HISTORY           freed blocks that are kept: 1 to 65,535
@@ -128,6 +136,32 @@ void heapledger_stop(void);
 typedef void (*heapledger_look)(const uint32_t *ledger, size_t words, void *context);
 int heapledger_survivor(heapledger_look look, void *context);
 
+/* ---- Guarded blocks (feature `guard`) ---- */
+
+#define HEAPLEDGER_LIGHT 1
+#define HEAPLEDGER_FULL 2
+
+/* Looks at all guarded blocks, and at filled memory: how many are damaged. Each is entered as an error. */
+uint32_t heapledger_check_integrity(void);
+/* The same of one heap, by its place in HEAPLEDGER_GUARDED. */
+uint32_t heapledger_check_heap(size_t heap);
+/* Of one block: 1 damaged, 0 not, HEAPLEDGER_E_UNKNOWN. */
+int heapledger_check_block(const void *block);
+
+/* A check in steps, of a block or some hundred bytes each, for firmware with little time. It begins with zeros. 1 damaged, 0 not, -1: there is nothing more. */
+struct heapledger_sweep {
+    uint32_t kept[3];
+};
+int heapledger_check_step(struct heapledger_sweep *sweep);
+
+/* What HEAPLEDGER_DAMAGED is told of. */
+struct heapledger_damage;
+/* The kind of error (FORMAT.md: 22 behind a block, 23 in front of it, 24 in freed memory, 3 freed twice, 4 freed and no block). Where, and how many bytes, to
+   what is not null. */
+int heapledger_damage_kind(const struct heapledger_damage *found, uintptr_t *address, size_t *bytes);
+/* Says it as ESP-IDF does, letter by letter, in lines such as "CORRUPT HEAP: Bad head at 0x20000104. Expected 0xabba1234 got 0xabba1235". */
+void heapledger_say_damage(const struct heapledger_damage *found, void (*put)(int letter));
+
 /* ---- Allocators that the linker does not lead to the library ---- */
 
 /* One has given a block. By which function: one of enum heapledger_kinds. Its stack is the caller's. */
@@ -214,7 +248,19 @@ struct heapledger_mark {
     uintptr_t kept[2];
 };
 
-struct heapledger_functions;
+/* A heap whose blocks are guarded: its bits lie beside it. */
+struct heapledger_guarded_heap {
+    const void *first;
+    size_t bytes;
+    uint32_t *begins, *filled, *given;
+};
+struct heapledger_guard {
+    const struct heapledger_guarded_heap *heaps;
+    size_t heap_count;
+    uint32_t errors, fills;
+    void (*damaged)(const struct heapledger_damage *found);
+    const struct heapledger_functions *guarding;
+};
 
 /* What stands in it where the firmware says nothing else. */
 uint32_t heapledger_interrupts_off(void);
@@ -247,6 +293,7 @@ struct heapledger_board {
 };
 
 extern const struct heapledger_board heapledger_board;
+extern const struct heapledger_guard heapledger_guard;
 extern const struct heapledger_functions heapledger_minimal_1, heapledger_tasks_1, heapledger_everything_1;
 extern const struct heapledger_functions heapledger_minimal_surviving_1, heapledger_tasks_surviving_1, heapledger_everything_surviving_1;
 /* Apart, and in a section of its own: firmware that resizes nothing has nothing of it. */
@@ -348,10 +395,25 @@ static uintptr_t heapledger_no_task_(void) { return 0; }
 #define HEAPLEDGER_NAMES_(layout, what) heapledger_##layout##_##what
 #endif
 
+#ifdef HEAPLEDGER_GUARD
+#ifndef HEAPLEDGER_ERRORS
+#define HEAPLEDGER_ERRORS 8
+#endif
+#ifndef HEAPLEDGER_DAMAGED
+#define HEAPLEDGER_DAMAGED 0
+#endif
+/* Two rows of the header; two counters, errors, and five rows of four words. */
+#define HEAPLEDGER_GUARD_ROWS_ 10
+#define HEAPLEDGER_GUARD_WORDS_ (4 + (HEAPLEDGER_ERRORS) * 50 + 20)
+#else
+#define HEAPLEDGER_GUARD_ROWS_ 0
+#define HEAPLEDGER_GUARD_WORDS_ 0
+#endif
+
 /* How the layouts lie in memory: words of the header and of what the recorder notes behind it, of a record, of a freed block. */
 #if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_MINIMAL
 #define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(minimal, what)
-#define HEAPLEDGER_FIRST_ 66
+#define HEAPLEDGER_FIRST_ (66 + HEAPLEDGER_GUARD_ROWS_)
 #define HEAPLEDGER_RECORD_ 3
 #define HEAPLEDGER_FREED_ 0
 #define HEAPLEDGER_SITES_MAX_ 1024
@@ -367,10 +429,10 @@ static uintptr_t heapledger_no_task_(void) { return 0; }
 #elif HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS || HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_EVERYTHING
 #if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_TASKS
 #define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(tasks, what)
-#define HEAPLEDGER_FIRST_ 100
+#define HEAPLEDGER_FIRST_ (100 + HEAPLEDGER_GUARD_ROWS_)
 #else
 #define HEAPLEDGER_NAME_(what) HEAPLEDGER_NAMES_(everything, what)
-#define HEAPLEDGER_FIRST_ 112
+#define HEAPLEDGER_FIRST_ (112 + HEAPLEDGER_GUARD_ROWS_)
 #endif
 #define HEAPLEDGER_RECORD_ 5
 #define HEAPLEDGER_FREED_ 8
@@ -432,7 +494,7 @@ enum {
     heapledger_strings_at_ = heapledger_heaps_at_ + heapledger_heap_count_ * 6,
     heapledger_process_at_ = heapledger_strings_at_ + heapledger_heap_count_ * 4,
     heapledger_counters_at_ = heapledger_process_at_ + (HEAPLEDGER_PROCESS_BYTES_ + 3) / 4,
-    heapledger_index_at_ = heapledger_counters_at_ + 4,
+    heapledger_index_at_ = heapledger_counters_at_ + 4 + HEAPLEDGER_GUARD_WORDS_,
     heapledger_cells_ = (HEAPLEDGER_RECORDS) + (HEAPLEDGER_RECORDS) / 4 + 1,
     heapledger_words_ = heapledger_index_at_ + (heapledger_cells_ + 1) / 2,
     heapledger_places_ = HEAPLEDGER_PLACES_(HEAPLEDGER_SITES)
@@ -490,6 +552,33 @@ const struct heapledger_board heapledger_board = {
 
 __attribute__((section(".rodata.heapledger_resizing")))
 const struct heapledger_functions *const heapledger_resizing_of_layout = &HEAPLEDGER_NAME_(resizing_1);
+
+#ifdef HEAPLEDGER_GUARD
+#ifdef __cplusplus
+#error "what HEAPLEDGER_GUARD needs is C: have HEAPLEDGER_IMPLEMENTATION in a file in C"
+#endif
+/* Bits, one for each eight bytes of a heap. (Such a constant at file scope is a static variable.) */
+#define HEAPLEDGER_BITS_(bytes) ((uint32_t[((bytes) + 255) / 256]){0})
+#if HEAPLEDGER_GUARD == HEAPLEDGER_FULL
+#define HEAPLEDGER_GUARDED_HEAP(first, bytes) \
+    {(first), (bytes), HEAPLEDGER_BITS_(bytes), HEAPLEDGER_BITS_(bytes), HEAPLEDGER_BITS_(1)}
+#elif HEAPLEDGER_GUARD == HEAPLEDGER_LIGHT
+#define HEAPLEDGER_GUARDED_HEAP(first, bytes) {(first), (bytes), HEAPLEDGER_BITS_(bytes), 0, 0}
+#else
+#error "HEAPLEDGER_GUARD is HEAPLEDGER_LIGHT or HEAPLEDGER_FULL"
+#endif
+static const struct heapledger_guarded_heap heapledger_guarded_[] = {HEAPLEDGER_GUARDED};
+enum { heapledger_guarded_count_ = sizeof heapledger_guarded_ / sizeof heapledger_guarded_[0] };
+HEAPLEDGER_NEEDS_(needs_at_most_4_guarded_heaps, heapledger_guarded_count_ <= 4);
+HEAPLEDGER_NEEDS_(needs_1_to_65535_errors, (HEAPLEDGER_ERRORS) >= 1 && (HEAPLEDGER_ERRORS) <= 65535);
+extern const struct heapledger_functions HEAPLEDGER_NAME_(guarding_1), HEAPLEDGER_NAME_(checking_1);
+const struct heapledger_guard heapledger_guard = {heapledger_guarded_, heapledger_guarded_count_, HEAPLEDGER_ERRORS,
+    HEAPLEDGER_GUARD == HEAPLEDGER_FULL, HEAPLEDGER_DAMAGED, &HEAPLEDGER_NAME_(guarding_1)};
+/* Apart: firmware that never checks has nothing of it. */
+extern const struct heapledger_functions *const heapledger_checking_of_layout;
+__attribute__((section(".rodata.heapledger_checking")))
+const struct heapledger_functions *const heapledger_checking_of_layout = &HEAPLEDGER_NAME_(checking_1);
+#endif
 
 /* The functions of this layout. */
 extern int HEAPLEDGER_NAME_(task_begins)(uintptr_t handle, uint32_t id, const char *name);

@@ -7,6 +7,8 @@ use core::mem::MaybeUninit;
 
 use heapledger::chip::{Address, Board, ChipBoot, Config, Frame, FrameList, Placed, Room, Stacks, header, header_len};
 
+#[cfg(feature = "guard")]
+use crate::guarding::told_guard;
 use crate::layouts::{Functions, Resizing};
 use crate::marks::{Entered, Mark, Within};
 use crate::{processor, sizes};
@@ -186,7 +188,10 @@ macro_rules! layout {
 
         // SAFETY: the firmware says how to be alone.
         unsafe impl Board for $name {
+            #[cfg(not(feature = "guard"))]
             const CONFIG: Config<'static> = $config;
+            #[cfg(feature = "guard")]
+            const CONFIG: Config<'static> = sizes::guarded($config);
             const SURVIVES: bool = $survives;
             as_told!();
 
@@ -206,6 +211,20 @@ macro_rules! layout {
             #[inline(always)]
             fn is_in_interrupt() -> bool {
                 told().interrupt() != 0
+            }
+            #[cfg(feature = "guard")]
+            #[inline(always)]
+            fn guarded() -> &'static [heapledger::chip::GuardedHeap] {
+                told_guard().heaps()
+            }
+            #[cfg(feature = "guard")]
+            #[inline(always)]
+            fn fills_freed() -> bool {
+                told_guard().fills()
+            }
+            #[cfg(feature = "guard")]
+            fn damaged(found: &heapledger::chip::HeapDamage) {
+                told_guard().damaged(found);
             }
             #[inline(always)]
             fn records_scarce() {
@@ -254,6 +273,11 @@ macro_rules! layout {
                 let heap = heap(nth);
                 // SAFETY: a constant text, with its length.
                 unsafe { core::slice::from_raw_parts(heap.name, heap.name_bytes.min(sizes::HEAP_NAME_BYTES)) }
+            }
+            #[cfg(feature = "guard")]
+            #[inline(always)]
+            fn errors() -> u32 {
+                told_guard().errors
             }
             fn process() -> &'static [u8] {
                 // SAFETY: a text of the header's, with its length.

@@ -31,7 +31,7 @@ fn answer(is_so: bool, otherwise: i32) -> i32 {
 /// A function by its number, in a heap by its number; below 0: the one where its address lies.
 fn given(kind: usize, heap: usize) -> Given {
     let kind = if kind == 0 { Kind::POOL_ALLOC } else { Kind(kind as u8) };
-    Given { kind, heap: if (heap as isize) < 0 { None } else { Some(heap as u8) } }
+    Given::of(kind, if (heap as isize) < 0 { None } else { Some(heap as u8) })
 }
 
 fn ended_by(kind: usize) -> Kind {

@@ -8,10 +8,18 @@
 
 use heapledger::chip::{Address, Kind};
 
-use crate::board::{resizing, told};
-use crate::layouts::{Given, Resized};
+#[cfg(not(feature = "guard"))]
+use crate::board::resizing;
+use crate::board::told;
+#[cfg(feature = "guard")]
+use crate::guarding::{give, resize, store, take};
+use crate::layouts::Given;
+#[cfg(not(feature = "guard"))]
+use crate::layouts::Resized;
 use crate::marks::{self, Entered, Mark, Within};
-use crate::stub::{Pushed, stub};
+#[cfg(not(feature = "guard"))]
+use crate::stub::Pushed;
+use crate::stub::stub;
 
 /// A function of the firmware's, with up to four arguments, of which each fits into a register.
 type Real = unsafe extern "C" fn(usize, usize, usize, usize) -> usize;
@@ -19,48 +27,55 @@ type Real = unsafe extern "C" fn(usize, usize, usize, usize) -> usize;
 /// What is known of a function.
 pub(crate) struct Hook {
     real: Real,
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// Which argument says how many bytes.
-    size: u8,
+    pub(crate) size: u8,
     /// Which one says how often; [`ONCE`]: none.
-    times: u8,
+    pub(crate) times: u8,
     /// Which one is the block.
-    block: u8,
+    pub(crate) block: u8,
     /// What it may call of the list.
-    within: Within,
+    pub(crate) within: Within,
 }
 
-const ONCE: u8 = 0xFF;
+pub(crate) const ONCE: u8 = 0xFF;
 
 impl Hook {
     /// An argument; which one there is, is certain.
     #[inline(always)]
-    fn argument(arguments: &[usize; 4], nth: u8) -> usize {
+    pub(crate) fn argument(arguments: &[usize; 4], nth: u8) -> usize {
         let [first, ..] = *arguments;
         arguments.get(usize::from(nth & 3)).copied().unwrap_or(first)
     }
 
+    /// The same; `None`: more than there can be.
+    #[cfg(feature = "guard")]
+    pub(crate) fn bytes_checked(&self, arguments: &[usize; 4]) -> Option<usize> {
+        let bytes = Self::argument(arguments, self.size);
+        if self.times == ONCE { Some(bytes) } else { bytes.checked_mul(Self::argument(arguments, self.times)) }
+    }
+
     /// Bytes that are asked for. (Of more than there can be, the real function gives none.)
     #[inline(always)]
-    fn bytes(&self, arguments: &[usize; 4]) -> usize {
+    pub(crate) fn bytes(&self, arguments: &[usize; 4]) -> usize {
         let bytes = Self::argument(arguments, self.size);
         if self.times == ONCE { bytes } else { bytes.wrapping_mul(Self::argument(arguments, self.times)) }
     }
 
     #[inline(always)]
-    fn call(&self, [first, second, third, fourth]: [usize; 4]) -> usize {
+    pub(crate) fn call(&self, [first, second, third, fourth]: [usize; 4]) -> usize {
         // SAFETY: the firmware's own call, with what it has passed.
         unsafe { (self.real)(first, second, third, fourth) }
     }
 
-    fn given(&self) -> Given {
-        Given { kind: self.kind, heap: None }
+    pub(crate) fn given(&self) -> Given {
+        Given::of(self.kind, None)
     }
 
     /// A call of it, within `new`, had no block.
     #[cold]
     #[inline(never)]
-    fn had_none_within(mark: &Mark, cookie: *const usize) {
+    pub(crate) fn had_none_within(mark: &Mark, cookie: *const usize) {
         // SAFETY: a word of the caller's frame.
         if mark.spend(unsafe { cookie.read_volatile() }) {
             told().functions.refused();
@@ -68,6 +83,7 @@ impl Hook {
     }
 
     /// Makes a call of it, and enters what came of that, as `block` finds it.
+    #[cfg(not(feature = "guard"))]
     #[inline(always)]
     fn make(&self, pushed: &mut Pushed, block: impl FnOnce(&Pushed, usize) -> usize) -> usize {
         let fourth = pushed.fourth();
@@ -101,12 +117,14 @@ impl Hook {
 }
 
 /// A function that gives blocks.
+#[cfg(not(feature = "guard"))]
 #[inline(never)]
 extern "C" fn give(pushed: &mut Pushed, hook: &Hook) -> usize {
     hook.make(pushed, |_, block| block)
 }
 
 /// One that stores its block, and answers 0.
+#[cfg(not(feature = "guard"))]
 #[inline(never)]
 extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
     hook.make(pushed, |pushed, answer| {
@@ -117,6 +135,7 @@ extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
 }
 
 /// A function that takes them back.
+#[cfg(not(feature = "guard"))]
 #[inline(never)]
 extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
     let fourth = pushed.fourth();
@@ -134,6 +153,7 @@ extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
 }
 
 /// A function that resizes them.
+#[cfg(not(feature = "guard"))]
 #[inline(never)]
 extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
     let arguments = pushed.arguments;

@@ -33,6 +33,22 @@ pub(crate) struct Given {
     pub(crate) kind: Kind,
     /// The heap.
     pub(crate) heap: Option<u8>,
+    /// Bytes that its allocator was asked for, if that is more.
+    #[cfg(feature = "guard")]
+    pub(crate) actual: Option<Address>,
+}
+
+impl Given {
+    /// Those.
+    #[inline(always)]
+    pub(crate) fn of(kind: Kind, heap: Option<u8>) -> Given {
+        Given {
+            kind,
+            heap,
+            #[cfg(feature = "guard")]
+            actual: None,
+        }
+    }
 }
 
 /// How a resizing came out.
@@ -50,7 +66,7 @@ pub(crate) struct Resized {
 impl Functions {
     /// A call gave no block.
     pub(crate) fn refused(&self) {
-        (self.begin)(Given { kind: Kind::POOL_ALLOC, heap: None }, 0, 0, core::ptr::null());
+        (self.begin)(Given::of(Kind::POOL_ALLOC, None), 0, 0, core::ptr::null());
     }
 
     const fn of<B: Placed>() -> Functions {
@@ -66,6 +82,10 @@ impl Resizing {
 
 #[inline(always)]
 fn new_block<B: Placed>(given: Given, address: Address, size: Address) -> NewBlock<Address> {
+    #[cfg(feature = "guard")]
+    if given.actual.is_some() {
+        return NewBlock { kind: given.kind, address, size, actual: given.actual, heap: given.heap };
+    }
     let actual = if B::CONFIG.actual_sizes && address != 0 { told().actual(address) } else { None };
     NewBlock { kind: given.kind, address, size, actual, heap: given.heap }
 }
@@ -226,6 +246,30 @@ layout!(
     heapledger_everything_surviving_live_bytes,
     heapledger_everything_surviving_copy
 );
+/// What guards blocks, and looks at them. Their names have the version of the header.
+#[cfg(feature = "guard")]
+macro_rules! guards {
+    ($($board:ident $guarding:ident $checking:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            static $guarding: crate::guarding::Guarding = crate::guarding::Guarding::of::<$board>();
+
+            #[unsafe(no_mangle)]
+            static $checking: crate::guarding::Checking = crate::guarding::Checking::of::<$board>();
+        )*
+    };
+}
+
+#[cfg(feature = "guard")]
+guards! {
+    Minimal heapledger_minimal_guarding_1 heapledger_minimal_checking_1;
+    MinimalSurviving heapledger_minimal_surviving_guarding_1 heapledger_minimal_surviving_checking_1;
+    Tasks heapledger_tasks_guarding_1 heapledger_tasks_checking_1;
+    TasksSurviving heapledger_tasks_surviving_guarding_1 heapledger_tasks_surviving_checking_1;
+    Everything heapledger_everything_guarding_1 heapledger_everything_checking_1;
+    EverythingSurviving heapledger_everything_surviving_guarding_1 heapledger_everything_surviving_checking_1;
+}
+
 survivor!(MinimalSurviving, heapledger_minimal_surviving_survivor);
 survivor!(TasksSurviving, heapledger_tasks_surviving_survivor);
 survivor!(EverythingSurviving, heapledger_everything_surviving_survivor);

@@ -9,7 +9,7 @@
 //!
 //! # Safety
 //! Rooms with `unsafe`: `board` reads what the header has put into a constant, `layouts` and `by_hand` are called by C, `hooks` stand before
-//! allocators, in assembly, `marks` look at words of stacks, `processor` at registers.
+//! allocators, in assembly, `guarding` dresses their blocks (with the feature `guard`), `marks` look at words of stacks, `processor` at registers.
 #![no_std]
 #![cfg_attr(
     not(test),
@@ -33,6 +33,8 @@ pub mod sizes;
 mod board;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
 mod by_hand;
+#[cfg(all(target_os = "none", target_pointer_width = "32", feature = "guard"))]
+mod guarding;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
 mod hooks;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]

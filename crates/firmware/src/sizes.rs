@@ -28,5 +28,13 @@ pub const TASKS: Config<'static> = Config {
     ..MINIMAL
 };
 
+/// Heaps that are guarded at most: a row of the ledger for each.
+pub const GUARDED_MAX: u8 = 4;
+
+/// The same layout in a library whose blocks are guarded.
+pub const fn guarded(layout: Config<'static>) -> Config<'static> {
+    Config { errors: 0xFFFF, guarded_heaps: GUARDED_MAX, ..layout }
+}
+
 /// And in which of up to four heaps, with the bytes that blocks really have. It takes no more.
 pub const EVERYTHING: Config<'static> = Config { actual_sizes: true, heaps: HEAPS, ..TASKS };

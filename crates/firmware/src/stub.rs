@@ -43,6 +43,7 @@ impl Pushed {
     }
 
     /// The fourth argument, before a mark lies there.
+    #[cfg(not(feature = "guard"))]
     #[inline(always)]
     pub(crate) fn fourth(&self) -> usize {
         let [_, _, _, fourth] = self.arguments;

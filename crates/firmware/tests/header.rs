@@ -9,13 +9,13 @@ use heapledger_recorder::chip::{Config, HeapDescription, Room, Shape, first_word
 use heapledger_testing::scratch::Scratch;
 
 macro_rules! shapes {
-    ($($name:ident $config:path;)*) => {
+    ($($name:ident $config:expr;)*) => {
         $(
             struct $name;
             impl Shape for $name {
                 type Word = u32;
                 const CONFIG: Config<'static> = $config;
-                const ROOM: Option<fn() -> &'static Room> = Some(|| const { &$config.room::<u32>() });
+                const ROOM: Option<fn() -> &'static Room> = Some(|| const { &<$name as Shape>::CONFIG.room::<u32>() });
             }
         )*
     };
@@ -25,6 +25,9 @@ shapes! {
     Minimal sizes::MINIMAL;
     Tasks sizes::TASKS;
     Everything sizes::EVERYTHING;
+    GuardedMinimal sizes::guarded(sizes::MINIMAL);
+    GuardedTasks sizes::guarded(sizes::TASKS);
+    GuardedEverything sizes::guarded(sizes::EVERYTHING);
 }
 
 /// What a firmware defines: which layout, records, sites, history, tasks, heaps.
@@ -42,9 +45,24 @@ struct Defined {
 /// The header has room for 16 bytes of each.
 const NAMES: [&str; 4] = ["internal memory.", "external memory.", "memory for DMA..", "slow, but large."];
 
+/// Errors that a guarded one has room for.
+const ERRORS: u32 = 5;
+
 impl Defined {
+    /// What it defines of its guard, if it has one.
+    fn guard(&self) -> String {
+        if self.most.errors == 0 {
+            return String::new();
+        }
+        format!(
+            "#define HEAPLEDGER_GUARD HEAPLEDGER_FULL\n#define HEAPLEDGER_ERRORS {ERRORS}\nstatic char memory_[64];\n\
+             #define HEAPLEDGER_GUARDED HEAPLEDGER_GUARDED_HEAP(memory_, 64)\n"
+        )
+    }
+
     fn config<'h>(&self, heaps: &'h [HeapDescription<'h>]) -> Config<'h> {
         Config {
+            errors: if self.most.errors == 0 { 0 } else { ERRORS },
             records: self.records,
             sites: self.sites,
             history: if self.most.history == 0 { 0 } else { self.history },
@@ -65,10 +83,12 @@ impl Defined {
             if self.heaps == 0 { String::new() } else { format!("#define HEAPLEDGER_HEAPS {}\n", heaps.join(", ")) };
         let text = format!(
             "#define HEAPLEDGER_IMPLEMENTATION HEAPLEDGER_{}\n#define HEAPLEDGER_RECORDS {}\n#define HEAPLEDGER_SITES {}\n\
-             #define HEAPLEDGER_HISTORY {}\n#define HEAPLEDGER_TASK_ROWS {}\n#define HEAPLEDGER_PROCESS \"program=x\"\n{heaps}\
+             #define HEAPLEDGER_HISTORY {}\n#define HEAPLEDGER_TASK_ROWS {}\n#define HEAPLEDGER_PROCESS \"program=x\"\n{heaps}{}\
              #include <heapledger-firmware.h>\n\
              #include <stdio.h>\n\
              struct heapledger_functions {{ int x; }};\n\
+             const struct heapledger_functions heapledger_minimal_guarding_1 = {{0}}, heapledger_tasks_guarding_1 = {{0}}, heapledger_everything_guarding_1 = {{0}},\n\
+             heapledger_minimal_checking_1 = {{0}}, heapledger_tasks_checking_1 = {{0}}, heapledger_everything_checking_1 = {{0}};\n\
              const struct heapledger_functions heapledger_minimal_1 = {{0}}, heapledger_tasks_1 = {{0}}, heapledger_everything_1 = {{0}},\n\
              heapledger_minimal_resizing_1 = {{0}}, heapledger_tasks_resizing_1 = {{0}}, heapledger_everything_resizing_1 = {{0}};\n\
              uint32_t heapledger_interrupts_off(void) {{ return 0; }}\n\
@@ -79,7 +99,12 @@ impl Defined {
              const uint32_t *words = (const uint32_t *)&heapledger_board.room; size_t at;\n\
              for (at = 0; at < sizeof heapledger_board.room / 4; at++) printf(\"%u\\n\", (unsigned)words[at]);\n\
              printf(\"%u\\n\", (unsigned)(sizeof heapledger_ledger / 4)); return 0; }}\n",
-            self.layout, self.records, self.sites, self.history, self.tasks,
+            self.layout,
+            self.records,
+            self.sites,
+            self.history,
+            self.tasks,
+            self.guard(),
         );
         let (source, program) = (scratch.join("x.c"), scratch.join("x"));
         std::fs::write(&source, text).expect("a file");
@@ -163,6 +188,9 @@ fn the_header_reckons_as_the_recorder_does() {
         ("MINIMAL", sizes::MINIMAL, first_word::<Minimal>()),
         ("TASKS", sizes::TASKS, first_word::<Tasks>()),
         ("EVERYTHING", sizes::EVERYTHING, first_word::<Everything>()),
+        ("MINIMAL", sizes::guarded(sizes::MINIMAL), first_word::<GuardedMinimal>()),
+        ("TASKS", sizes::guarded(sizes::TASKS), first_word::<GuardedTasks>()),
+        ("EVERYTHING", sizes::guarded(sizes::EVERYTHING), first_word::<GuardedEverything>()),
     ];
     let descriptions = NAMES.map(|name| HeapDescription { name, low: 16, high: 32 });
     for (layout, most, first_word) in layouts {
@@ -203,6 +231,8 @@ fn what_cannot_be_held_does_not_compile() {
         "#define HEAPLEDGER_RECORDS 70000\n#define HEAPLEDGER_SITES 100\n",
         "#define HEAPLEDGER_RECORDS 100\n#define HEAPLEDGER_SITES 2000\n",
         "#define HEAPLEDGER_SITES 100\n",
+        "#define HEAPLEDGER_RECORDS 100\n#define HEAPLEDGER_SITES 100\n#define HEAPLEDGER_GUARD HEAPLEDGER_LIGHT\n\
+         #define HEAPLEDGER_ERRORS 0\n#define HEAPLEDGER_GUARDED HEAPLEDGER_GUARDED_HEAP((void *)64, 64)\n",
     ] {
         let source = scratch.join("wrong.c");
         let text = format!(
