@@ -127,6 +127,7 @@ pub const READERS: &[Reader] = &[
     reader("pprof", "go tool pprof -top", lines::pprof_top),
     reader("speedscope", "published schema", schemas::speedscope),
     reader("speedscope", "speedscope in Chromium", pages::speedscope),
+    reader("massif", "ms_print", lines::ms_print),
     reader("folded", "flamegraph.pl", lines::flamegraph),
     reader("difffolded", "flamegraph.pl", lines::flamegraph),
 ];
@@ -170,8 +171,13 @@ pub fn made(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
 }
 
 /// How files of the formats end that are not packed.
-const ENDINGS: &[(&str, &str)] =
-    &[("pprof", "pb"), ("speedscope", "speedscope.json"), ("folded", "folded"), ("difffolded", "folded")];
+const ENDINGS: &[(&str, &str)] = &[
+    ("pprof", "pb"),
+    ("speedscope", "speedscope.json"),
+    ("massif", "massif.out"),
+    ("folded", "folded"),
+    ("difffolded", "folded"),
+];
 
 /// Files in all formats of a real program, as the command writes them, packed where it packs them.
 pub fn real(into: &Path) -> Result<Vec<(&'static str, Exported)>> {

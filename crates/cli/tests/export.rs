@@ -10,7 +10,7 @@ use common::{Scratch, heapledger, output};
 use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_testing::{Builder, freed_at};
 
-const FORMATS: &[&str] = &["pprof", "speedscope", "folded", "difffolded"];
+const FORMATS: &[&str] = &["pprof", "speedscope", "massif", "folded", "difffolded"];
 
 /// Names of code that was made at run time, as an engine writes them: bytes of any kind.
 const NAMES: &[u8] =
@@ -148,6 +148,8 @@ fn what_cannot_be_had_is_refused_before_anything_is_written() {
     for (words, code, word) in [
         (&["nosuch", &ledger][..], 2, "pprof"),
         (&["difffolded", &ledger], 2, "--diff OLD"),
+        (&["massif", "--diff", &ledger, &ledger], 2, "comparison"),
+        (&["massif", "--by", "blocks", &ledger], 2, "no place"),
         // This ledger has no sums: it does not know its peak.
         (&["folded", "--at", "peak", &ledger], 1, "does not say"),
         (&["folded", "--where", "size >", &ledger], 2, "--where"),

@@ -53,7 +53,7 @@ fn two(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
 fn lines(profile: &Profile, out: &mut dyn Write, compared: bool) -> io::Result<()> {
     let frames: Vec<String> = profile.texts.iter().map(frame).collect();
     let merged = Merged::new(profile, |told| match told {
-        MergedFrame::Line(line) => profile.functions[line.function as usize].name,
+        MergedFrame::Line(_, line) => profile.functions[line.function as usize].name,
         MergedFrame::Thread(name) => name,
     });
     let mut path: Vec<TextId> = Vec::new();

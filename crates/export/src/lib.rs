@@ -15,6 +15,8 @@ mod columns;
 mod compression;
 mod folded;
 mod formats;
+mod frames;
+mod massif;
 mod merged;
 mod pprof;
 mod profile;

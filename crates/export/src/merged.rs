@@ -21,8 +21,8 @@ pub(crate) struct Merged<K> {
 /// One frame of a stack, or the thread that it is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MergedFrame {
-    /// One of the functions of a place.
-    Line(PlaceLine),
+    /// Index into the places, and one of its functions.
+    Line(u32, PlaceLine),
     /// What a thread is called.
     Thread(TextId),
 }
@@ -54,7 +54,7 @@ impl<K: Copy + Eq + std::hash::Hash + Default> Merged<K> {
             for at in path.iter().rev() {
                 let place = profile.nodes[*at as usize].place;
                 for line in profile.places[place as usize].lines.iter().rev() {
-                    node = merged.child(&mut below, node, frame(MergedFrame::Line(*line)));
+                    node = merged.child(&mut below, node, frame(MergedFrame::Line(place, *line)));
                 }
                 known.insert((*at, stack.thread), node);
             }

@@ -236,4 +236,14 @@ impl Profile {
             Some(node.place)
         })
     }
+
+    /// What a function is called.
+    pub(crate) fn name(&self, function: u32) -> &str {
+        self.texts.get(self.functions[function as usize].name)
+    }
+
+    /// The module of a number and 1.
+    pub(crate) fn module(&self, number_plus_1: u32) -> Option<&LoadedModule> {
+        self.modules.get(number_plus_1.checked_sub(1)? as usize)
+    }
 }

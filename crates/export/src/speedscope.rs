@@ -62,7 +62,7 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let mut known: HashMap<ScopeFrame, u32> = HashMap::new();
     let merged = Merged::new(profile, |told| {
         let frame = match told {
-            MergedFrame::Line(line) => {
+            MergedFrame::Line(_, line) => {
                 let function = &profile.functions[line.function as usize];
                 ScopeFrame { name: function.name, file: function.file, line: line.line }
             }

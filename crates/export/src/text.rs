@@ -13,6 +13,11 @@ pub(crate) fn json(out: &mut dyn Write, text: &str) -> io::Result<()> {
     serde_json::to_writer(out, text).map_err(io::Error::from)
 }
 
+/// The last part of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
+}
+
 /// Writes values with commas between.
 pub(crate) fn list<T>(
     out: &mut dyn Write,
@@ -42,5 +47,6 @@ mod tests {
     fn what_means_something_is_replaced_and_nothing_else() {
         assert_eq!(without("a;b", &[';'], ":"), "a:b");
         assert!(matches!(without("a b", &[';'], ":"), Cow::Borrowed(_)));
+        assert_eq!((base_name("/a/b.c"), base_name("b.c"), base_name("/a/")), ("b.c", "b.c", "/a/"));
     }
 }

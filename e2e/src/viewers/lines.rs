@@ -90,6 +90,30 @@ pub(super) fn pprof_top(_: &mut Tools, exported: &Exported) -> Result<Option<Fou
     Ok(Some(Found { figures, text: all }))
 }
 
+/// `ms_print`: the table of snapshots, and what is over each tree.
+pub(super) fn ms_print(_: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    if !is_here("ms_print") {
+        return Ok(None);
+    }
+    let text = printed("ms_print", &["--threshold=0"], &exported.path)?;
+    let row = |line: &str| -> Option<Vec<i64>> {
+        let row: Option<Vec<i64>> = line.split_whitespace().map(number).collect();
+        row.filter(|row| row.len() == 6)
+    };
+    let rows: Vec<Vec<i64>> = text.lines().filter_map(row).collect();
+    let roots = text.lines().filter_map(|line| line.strip_prefix("100.00% (")?.split("B)").next());
+    let roots: Vec<i64> = roots.filter_map(number).collect();
+    let end = rows.last().ok_or("no snapshot")?[2];
+    let mut figures: Figures = [("LiveBytes".to_owned(), end)].into();
+    if let [_, peak, _] = rows.as_slice() {
+        figures.insert("PeakBytes".to_owned(), peak[2]);
+        check!(roots == [peak[2], end], "trees of {roots:?}");
+    } else {
+        check!(roots == [end], "trees of {roots:?}");
+    }
+    Ok(Some(Found { figures, text }))
+}
+
 /// `flamegraph.pl`: what stands at its root.
 pub(super) fn flamegraph(_: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
     if !Path::new(FLAMEGRAPH).is_file() || !is_here("perl") {
