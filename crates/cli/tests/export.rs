@@ -10,7 +10,7 @@ use common::{Scratch, heapledger, output};
 use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_testing::{Builder, freed_at};
 
-const FORMATS: &[&str] = &["pprof", "speedscope", "massif", "folded", "difffolded"];
+const FORMATS: &[&str] = &["pprof", "speedscope", "dhat", "massif", "folded", "difffolded"];
 
 /// Names of code that was made at run time, as an engine writes them: bytes of any kind.
 const NAMES: &[u8] =
@@ -120,6 +120,7 @@ fn files_are_packed_as_their_names_say() {
     };
     // pprof's are always packed.
     begins("pprof", "b.pb", &[0x1f, 0x8b]);
+    begins("dhat", "c.json", b"{\"dhatFileVersion\":2");
 }
 
 #[test]

@@ -13,6 +13,7 @@
 mod about;
 mod columns;
 mod compression;
+mod dhat;
 mod folded;
 mod formats;
 mod frames;

@@ -3,9 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::{Exported, Figures, Found, Tools, beside};
 use crate::browser::Browser;
 use crate::{Result, check};
+
+/// DHAT's viewer, as valgrind brings it.
+const DH_VIEW: &str = "/usr/libexec/valgrind/dh_view.html";
 
 /// Keeps what is seen, of a real program.
 fn picture(browser: &mut Browser, pictures: &Path, name: &str) -> Result {
@@ -48,6 +53,42 @@ fn to_base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// `dh_view.html`: what stands at its root, and what it shows below.
+pub(super) fn dh_view(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    let Some(browser) = &mut tools.browser else { return Ok(None) };
+    if !Path::new(DH_VIEW).is_file() {
+        return Ok(None);
+    }
+    browser.look(1000, 560, false)?;
+    browser.open(Path::new(DH_VIEW), "")?;
+    let document = browser.tell("DOM.getDocument", json!({}))?;
+    let root = &document["root"]["nodeId"];
+    let input = browser.tell("DOM.querySelector", json!({"nodeId": root, "selector": "input[type=file]"}))?;
+    let files = json!({"nodeId": input["nodeId"], "files": [exported.path.to_string_lossy()]});
+    browser.tell("DOM.setFileInputFiles", files)?;
+    browser.until("document.body.innerText.includes('Total:') || document.body.innerText.includes('rror')")?;
+    // What is folded is opened, until all is.
+    let open = "(() => { const all = [...document.querySelectorAll('.hasKids')].filter((line) => line.innerText.includes('▶')); \
+                all.forEach((line) => line.click()); return all.length === 0; })()";
+    let text = browser.text("document.body.innerText")?;
+    if exported.names.iter().any(|name| name == "leak") {
+        picture(browser, &tools.pictures, "dhat.png")?;
+    }
+    browser.until(open)?;
+    let all = browser.text("document.body.innerText")?;
+    // `Total:     49,120 bytes (100%) in 32 blocks (100%), …`
+    let total = text.split_once("Total:").ok_or("no total")?.1;
+    let number =
+        |text: &str| text.trim().split([' ', '\u{a0}']).next().and_then(|word| word.replace(',', "").parse().ok());
+    let bytes = number(total).ok_or("no bytes in the total")?;
+    let blocks = total.split_once(" in ").and_then(|(_, rest)| number(rest)).ok_or("no blocks in the total")?;
+    let word = if exported.variant == "peak" { "Peak" } else { "Live" };
+    let figures: Figures = [(format!("{word}Bytes"), bytes), (format!("{word}Blocks"), blocks)].into();
+    let problems = browser.problems()?;
+    check!(problems.is_empty(), "the page complains: {problems:?}");
+    Ok(Some(Found { figures, text: all }))
 }
 
 /// Chooses one of speedscope's views.
