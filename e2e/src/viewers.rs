@@ -127,6 +127,7 @@ pub const READERS: &[Reader] = &[
     reader("pprof", "go tool pprof -top", lines::pprof_top),
     reader("speedscope", "published schema", schemas::speedscope),
     reader("speedscope", "speedscope in Chromium", pages::speedscope),
+    reader("heaptrack", "heaptrack_print", lines::heaptrack_print),
     reader("dhat", "dh_view.html in Chromium", pages::dh_view),
     reader("massif", "ms_print", lines::ms_print),
     reader("folded", "flamegraph.pl", lines::flamegraph),
@@ -175,6 +176,7 @@ pub fn made(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
 const ENDINGS: &[(&str, &str)] = &[
     ("pprof", "pb"),
     ("speedscope", "speedscope.json"),
+    ("heaptrack", "heaptrack"),
     ("dhat", "dhat.json"),
     ("massif", "massif.out"),
     ("folded", "folded"),

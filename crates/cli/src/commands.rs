@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Tree(tree::TreeArgs),
     /// A flame graph, in one HTML or SVG file
     Flame(flame::FlameArgs),
-    /// A file for other viewers: pprof, speedscope, flamegraph.pl and others
+    /// A file for other viewers: pprof, speedscope, heaptrack, DHAT, massif and more
     Export(export::ExportArgs),
     /// Live view of a running program: what is growing
     Top(top::TopArgs),

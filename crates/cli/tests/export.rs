@@ -10,7 +10,7 @@ use common::{Scratch, heapledger, output};
 use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_testing::{Builder, freed_at};
 
-const FORMATS: &[&str] = &["pprof", "speedscope", "dhat", "massif", "folded", "difffolded"];
+const FORMATS: &[&str] = &["pprof", "speedscope", "heaptrack", "dhat", "massif", "folded", "difffolded"];
 
 /// Names of code that was made at run time, as an engine writes them: bytes of any kind.
 const NAMES: &[u8] =
@@ -118,6 +118,9 @@ fn files_are_packed_as_their_names_say() {
         let bytes = fs::read(scratch.cwd().join(name)).expect("written");
         assert!(bytes.starts_with(magic), "{name}: {:x?}", &bytes[..8]);
     };
+    begins("heaptrack", "a.gz", &[0x1f, 0x8b]);
+    begins("heaptrack", "a.zst", &[0x28, 0xb5, 0x2f, 0xfd]);
+    begins("heaptrack", "a", b"v 10400 3\n");
     // pprof's are always packed.
     begins("pprof", "b.pb", &[0x1f, 0x8b]);
     begins("dhat", "c.json", b"{\"dhatFileVersion\":2");
@@ -151,6 +154,7 @@ fn what_cannot_be_had_is_refused_before_anything_is_written() {
         (&["difffolded", &ledger], 2, "--diff OLD"),
         (&["massif", "--diff", &ledger, &ledger], 2, "comparison"),
         (&["massif", "--by", "blocks", &ledger], 2, "no place"),
+        (&["heaptrack", "--by", "allocated", &ledger], 2, "no place"),
         // This ledger has no sums: it does not know its peak.
         (&["folded", "--at", "peak", &ledger], 1, "does not say"),
         (&["folded", "--where", "size >", &ledger], 2, "--where"),

@@ -6,7 +6,7 @@ use heapledger_analysis::tree::Measure;
 
 use crate::columns::has_column;
 use crate::profile::Profile;
-use crate::{Compression, dhat, folded, massif, pprof, speedscope};
+use crate::{Compression, dhat, folded, heaptrack, massif, pprof, speedscope};
 
 /// Whether a format can hold the comparison of two ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,15 @@ pub struct ExportFormat {
 }
 
 /// All formats, those first that are asked for most.
-pub static FORMATS: &[ExportFormat] =
-    &[pprof::FORMAT, speedscope::FORMAT, dhat::FORMAT, massif::FORMAT, folded::FORMAT, folded::COMPARED];
+pub static FORMATS: &[ExportFormat] = &[
+    pprof::FORMAT,
+    speedscope::FORMAT,
+    heaptrack::FORMAT,
+    dhat::FORMAT,
+    massif::FORMAT,
+    folded::FORMAT,
+    folded::COMPARED,
+];
 
 /// The format of a name.
 pub fn format_named(name: &str) -> Option<&'static ExportFormat> {

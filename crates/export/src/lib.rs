@@ -17,6 +17,7 @@ mod dhat;
 mod folded;
 mod formats;
 mod frames;
+mod heaptrack;
 mod massif;
 mod merged;
 mod pprof;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Exported, Figures, Found, Tools, is_here};
+use super::{Exported, Figures, Found, Tools, beside, is_here};
 use crate::tools::command;
 use crate::{Result, check, process};
 
@@ -88,6 +88,24 @@ pub(super) fn pprof_top(_: &mut Tools, exported: &Exported) -> Result<Option<Fou
         figures.insert("shown".to_owned(), 0);
     }
     Ok(Some(Found { figures, text: all }))
+}
+
+/// `heaptrack_print`: its totals, and each stack by `-F`.
+pub(super) fn heaptrack_print(_: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    if !is_here("heaptrack_print") {
+        return Ok(None);
+    }
+    let folded = beside(exported, ".folded")?;
+    let mut print = command("heaptrack_print");
+    print.arg("-F").arg(&folded).args(["--flamegraph-cost-type", "peak"]).arg(&exported.path);
+    let text = process::run(&mut print)?.good()?.out();
+    let stacks = fs::read_to_string(&folded).map_err(|error| format!("{}: {error}", folded.display()))?;
+    let bytes = stacks.lines().filter_map(|line| number(line.rsplit_once(' ')?.1)).sum();
+    let calls = text.lines().find_map(|line| line.strip_prefix("calls to allocation functions: "));
+    let calls = calls.and_then(|line| number(line.split(' ').next()?)).ok_or("no number of calls")?;
+    let which = shown(exported);
+    let blocks = which.replace("Bytes", "Blocks");
+    Ok(Some(Found { figures: [(which.to_owned(), bytes), (blocks, calls)].into(), text: text + &stacks }))
 }
 
 /// `ms_print`: the table of snapshots, and what is over each tree.

@@ -34,6 +34,7 @@ Examples:
   heapledger export pprof heapledger.jq.4711.hl -o jq.pb.gz
   go tool pprof -top jq.pb.gz
   heapledger export speedscope --at peak heapledger.jq.4711.hl
+  heapledger export heaptrack --where 'age > 10s' 4711
   heapledger export folded heapledger.jq.4711.hl -o - | flamegraph.pl > jq.svg
   heapledger export difffolded --diff monday.hl tuesday.hl -o grown.folded";
 
