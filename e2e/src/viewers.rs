@@ -132,6 +132,7 @@ pub const READERS: &[Reader] = &[
     reader("massif", "ms_print", lines::ms_print),
     reader("folded", "flamegraph.pl", lines::flamegraph),
     reader("difffolded", "flamegraph.pl", lines::flamegraph),
+    reader("callgrind", "callgrind_annotate", lines::callgrind_annotate),
 ];
 
 /// What cannot be had here, and would read some of the files too.
@@ -181,6 +182,7 @@ const ENDINGS: &[(&str, &str)] = &[
     ("massif", "massif.out"),
     ("folded", "folded"),
     ("difffolded", "folded"),
+    ("callgrind", "callgrind.out"),
 ];
 
 /// Files in all formats of a real program, as the command writes them, packed where it packs them.

@@ -6,7 +6,7 @@ use heapledger_analysis::tree::Measure;
 
 use crate::columns::has_column;
 use crate::profile::Profile;
-use crate::{Compression, dhat, folded, heaptrack, massif, pprof, speedscope};
+use crate::{Compression, callgrind, dhat, folded, heaptrack, massif, pprof, speedscope};
 
 /// Whether a format can hold the comparison of two ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,7 @@ pub static FORMATS: &[ExportFormat] = &[
     massif::FORMAT,
     folded::FORMAT,
     folded::COMPARED,
+    callgrind::FORMAT,
 ];
 
 /// The format of a name.

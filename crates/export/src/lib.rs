@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod callgrind;
 mod columns;
 mod compression;
 mod dhat;

@@ -132,6 +132,21 @@ pub(super) fn ms_print(_: &mut Tools, exported: &Exported) -> Result<Option<Foun
     Ok(Some(Found { figures, text }))
 }
 
+/// `callgrind_annotate`: the totals of the program.
+pub(super) fn callgrind_annotate(_: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    if !is_here("callgrind_annotate") {
+        return Ok(None);
+    }
+    let words = ["--show-percs=no", "--threshold=100", "--tree=both"];
+    let text = printed("callgrind_annotate", &words, &exported.path)?;
+    let names = text.lines().find_map(|line| line.strip_prefix("Events shown:")).ok_or("no events")?;
+    let totals = text.lines().find_map(|line| line.split_once("PROGRAM TOTALS")).ok_or("no totals")?.0;
+    let values: Vec<i64> = totals.split_whitespace().filter_map(number).collect();
+    let names: Vec<String> = names.split_whitespace().filter_map(figure).collect();
+    check!(names.len() == values.len() && !names.is_empty(), "other figures than names: {totals}");
+    Ok(Some(Found { figures: names.into_iter().zip(values).collect(), text }))
+}
+
 /// `flamegraph.pl`: what stands at its root.
 pub(super) fn flamegraph(_: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
     if !Path::new(FLAMEGRAPH).is_file() || !is_here("perl") {
