@@ -133,10 +133,13 @@ pub const READERS: &[Reader] = &[
     reader("folded", "flamegraph.pl", lines::flamegraph),
     reader("difffolded", "flamegraph.pl", lines::flamegraph),
     reader("callgrind", "callgrind_annotate", lines::callgrind_annotate),
+    reader("firefox", "types of the format", schemas::firefox),
 ];
 
 /// What cannot be had here, and would read some of the files too.
-pub const NOT_HERE: &[&str] = &[];
+pub const NOT_HERE: &[&str] = &[
+    "profiler.firefox.com is a page of its makers' and in no registry: firefox is held against the types of its format",
+];
 
 /// Files in all formats of names that viewers could trip over, written anew into `into`.
 pub fn made(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
@@ -183,6 +186,7 @@ const ENDINGS: &[(&str, &str)] = &[
     ("folded", "folded"),
     ("difffolded", "folded"),
     ("callgrind", "callgrind.out"),
+    ("firefox", "firefox.json"),
 ];
 
 /// Files in all formats of a real program, as the command writes them, packed where it packs them.

@@ -6,7 +6,7 @@ use heapledger_analysis::tree::Measure;
 
 use crate::columns::has_column;
 use crate::profile::Profile;
-use crate::{Compression, callgrind, dhat, folded, heaptrack, massif, pprof, speedscope};
+use crate::{Compression, callgrind, dhat, firefox, folded, heaptrack, massif, pprof, speedscope};
 
 /// Whether a format can hold the comparison of two ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ pub static FORMATS: &[ExportFormat] = &[
     folded::FORMAT,
     folded::COMPARED,
     callgrind::FORMAT,
+    firefox::FORMAT,
 ];
 
 /// The format of a name.

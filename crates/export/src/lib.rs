@@ -15,6 +15,7 @@ mod callgrind;
 mod columns;
 mod compression;
 mod dhat;
+mod firefox;
 mod folded;
 mod formats;
 mod frames;

@@ -37,3 +37,7 @@ pub(super) fn speedscope(tools: &mut Tools, exported: &Exported) -> Result<Optio
     let schema = released.join("file-format-schema.json");
     read(tools, "read_speedscope.py", exported, &[&schema.to_string_lossy()])
 }
+
+pub(super) fn firefox(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    read(tools, "read_firefox.py", exported, &[])
+}
