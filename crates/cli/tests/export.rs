@@ -11,7 +11,7 @@ use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_testing::{Builder, freed_at};
 
 const FORMATS: &[&str] =
-    &["pprof", "speedscope", "heaptrack", "dhat", "massif", "folded", "difffolded", "callgrind", "firefox"];
+    &["pprof", "speedscope", "heaptrack", "dhat", "massif", "folded", "difffolded", "callgrind", "firefox", "perfetto"];
 
 /// Names of code that was made at run time, as an engine writes them: bytes of any kind.
 const NAMES: &[u8] =

@@ -6,7 +6,7 @@ use heapledger_analysis::tree::Measure;
 
 use crate::columns::has_column;
 use crate::profile::Profile;
-use crate::{Compression, callgrind, dhat, firefox, folded, heaptrack, massif, pprof, speedscope};
+use crate::{Compression, callgrind, dhat, firefox, folded, heaptrack, massif, perfetto, pprof, speedscope};
 
 /// Whether a format can hold the comparison of two ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,7 @@ pub static FORMATS: &[ExportFormat] = &[
     folded::COMPARED,
     callgrind::FORMAT,
     firefox::FORMAT,
+    perfetto::FORMAT,
 ];
 
 /// The format of a name.

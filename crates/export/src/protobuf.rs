@@ -57,6 +57,11 @@ impl Message {
         Ok(())
     }
 
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);

@@ -183,9 +183,9 @@ fn threads() -> Profile {
 }
 
 /// Formats in which the peak is another file.
-const OF_ONE_MOMENT: &[&str] = &["heaptrack", "dhat", "folded"];
+const OF_ONE_MOMENT: &[&str] = &["heaptrack", "dhat", "folded", "perfetto"];
 /// Formats that know nothing of threads.
-const WITHOUT_THREADS: &[&str] = &["heaptrack", "difffolded"];
+const WITHOUT_THREADS: &[&str] = &["heaptrack", "perfetto", "difffolded"];
 
 /// What is written, by the name of a file.
 fn files() -> Vec<(String, Vec<u8>)> {

@@ -41,3 +41,7 @@ pub(super) fn speedscope(tools: &mut Tools, exported: &Exported) -> Result<Optio
 pub(super) fn firefox(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
     read(tools, "read_firefox.py", exported, &[])
 }
+
+pub(super) fn perfetto(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    read(tools, "read_perfetto.py", exported, &[])
+}
