@@ -135,12 +135,14 @@ pub const READERS: &[Reader] = &[
     reader("callgrind", "callgrind_annotate", lines::callgrind_annotate),
     reader("firefox", "types of the format", schemas::firefox),
     reader("perfetto", "published messages", schemas::perfetto),
+    reader("otlp", "published messages", schemas::otlp),
 ];
 
 /// What cannot be had here, and would read some of the files too.
 pub const NOT_HERE: &[&str] = &[
     "profiler.firefox.com is a page of its makers' and in no registry: firefox is held against the types of its format",
     "ui.perfetto.dev and trace_processor are in no registry: perfetto is held against the published messages",
+    "no viewer of OpenTelemetry's profiles is in a registry: otlp is held against the published messages",
 ];
 
 /// Files in all formats of names that viewers could trip over, written anew into `into`.
@@ -190,6 +192,7 @@ const ENDINGS: &[(&str, &str)] = &[
     ("callgrind", "callgrind.out"),
     ("firefox", "firefox.json"),
     ("perfetto", "perfetto-trace"),
+    ("otlp", "otlp.pb"),
 ];
 
 /// Files in all formats of a real program, as the command writes them, packed where it packs them.

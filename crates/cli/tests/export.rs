@@ -10,8 +10,19 @@ use common::{Scratch, heapledger, output};
 use heapledger_format::{Entry, Kind, ThreadRow, Ticks};
 use heapledger_testing::{Builder, freed_at};
 
-const FORMATS: &[&str] =
-    &["pprof", "speedscope", "heaptrack", "dhat", "massif", "folded", "difffolded", "callgrind", "firefox", "perfetto"];
+const FORMATS: &[&str] = &[
+    "pprof",
+    "speedscope",
+    "heaptrack",
+    "dhat",
+    "massif",
+    "folded",
+    "difffolded",
+    "callgrind",
+    "firefox",
+    "perfetto",
+    "otlp",
+];
 
 /// Names of code that was made at run time, as an engine writes them: bytes of any kind.
 const NAMES: &[u8] =

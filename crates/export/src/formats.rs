@@ -6,7 +6,7 @@ use heapledger_analysis::tree::Measure;
 
 use crate::columns::has_column;
 use crate::profile::Profile;
-use crate::{Compression, callgrind, dhat, firefox, folded, heaptrack, massif, perfetto, pprof, speedscope};
+use crate::{Compression, callgrind, dhat, firefox, folded, heaptrack, massif, otlp, perfetto, pprof, speedscope};
 
 /// Whether a format can hold the comparison of two ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,7 @@ pub static FORMATS: &[ExportFormat] = &[
     callgrind::FORMAT,
     firefox::FORMAT,
     perfetto::FORMAT,
+    otlp::FORMAT,
 ];
 
 /// The format of a name.

@@ -22,6 +22,7 @@ mod frames;
 mod heaptrack;
 mod massif;
 mod merged;
+mod otlp;
 mod perfetto;
 mod pprof;
 mod profile;

@@ -22,6 +22,15 @@ impl Message {
         self
     }
 
+    /// A number of 64 bits that is not shortened.
+    pub(crate) fn fixed(&mut self, field: u32, value: u64) -> &mut Self {
+        if value != 0 {
+            self.varint(u64::from(field) << 3 | 1);
+            self.0.extend_from_slice(&value.to_le_bytes());
+        }
+        self
+    }
+
     /// Numbers, packed.
     pub(crate) fn numbers(&mut self, field: u32, values: impl IntoIterator<Item = u64>) -> &mut Self {
         let mut packed = Message::default();
@@ -91,6 +100,8 @@ mod tests {
             negative.number(1, (-2i64).cast_unsigned()).0,
             [8, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]
         );
-        assert_eq!(Message::default().number(1, 0).numbers(3, []).0, [0u8; 0]);
+        let mut fixed = Message::default();
+        assert_eq!(fixed.fixed(1, 0x0102).0, [9, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Message::default().number(1, 0).fixed(2, 0).numbers(3, []).0, [0u8; 0]);
     }
 }

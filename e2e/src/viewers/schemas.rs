@@ -45,3 +45,7 @@ pub(super) fn firefox(tools: &mut Tools, exported: &Exported) -> Result<Option<F
 pub(super) fn perfetto(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
     read(tools, "read_perfetto.py", exported, &[])
 }
+
+pub(super) fn otlp(tools: &mut Tools, exported: &Exported) -> Result<Option<Found>> {
+    read(tools, "read_otlp.py", exported, &[])
+}
