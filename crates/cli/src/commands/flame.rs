@@ -19,7 +19,7 @@ mod facts;
 mod target;
 
 use facts::facts;
-use target::{Flames, form_wanted, free_name};
+use target::{Flames, form_wanted, target};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
@@ -87,12 +87,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
     let ledgers = names.iter().map(|name| open_target(name, args.opening)).collect::<Result<Vec<_>>>()?;
-    let target = match (&args.output, &form) {
-        (Some(_), _) if named.is_none() => Target::Stdout,
-        (Some(path), _) => Target::Named(path.clone()),
-        (None, Form::Folded | Form::Json) => Target::Stdout,
-        (None, _) => Target::Free(free_name(&args.ledger, &ledgers[0], args.diff.is_some(), &form)),
-    };
+    let target = target(args, &form, &ledgers[0]);
     if let (Target::Stdout, Form::Html) = (&target, &form)
         && io::stdout().is_terminal()
     {

@@ -7,7 +7,7 @@ use heapledger_analysis::tree::{Amounts, LevelKind, Measure, SiteSums, TreeNode}
 
 use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
-use crate::form::units::{Figures, clean, count, counted, percent};
+use crate::form::units::{Figures, Paint, clean, count, counted, percent};
 
 use super::line::{Line, fitted};
 use super::{TreeReport, walk};
@@ -127,7 +127,8 @@ struct Tree<'a> {
 pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()> {
     let TreeReport { tree, measure, paint, .. } = *view;
     let figures = paint.figures(view.sums.sampled.is_some());
-    let mut out = Fit::new(out, paint);
+    // Names that are wanted whole go beyond the terminal, too.
+    let mut out = Fit::new(out, if paint.full_names { Paint { columns: 0, ..paint } } else { paint });
     let lines = |text: String| paint.lines(&text, 0, 2);
     let direction = if tree.inverted { "allocating functions first" } else { "callers first" };
     let threads = if tree.by_thread { ", by thread" } else { "" };

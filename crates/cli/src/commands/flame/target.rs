@@ -1,4 +1,4 @@
-//! In which form a flame graph is written if only its name says that, and what it is called.
+//! In which form a flame graph is written if only its name says that, where it goes, and what it is called.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use heapledger_report::Form;
 use heapledger_source::Ledger;
 
+use super::FlameArgs;
 use crate::commands::form::Forms;
-use crate::commands::target::free_stem;
+use crate::commands::target::{Target, free_stem};
 
 /// Forms of flame graphs.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,17 @@ fn form_of(path: &Path) -> Option<Form> {
     }
 }
 
+/// Where it goes: to a file, unless standard output is named, or it is what another program reads.
+pub(super) fn target(args: &FlameArgs, form: &Form, ledger: &Ledger) -> Target {
+    match (&args.output, form) {
+        (Some(path), _) if path == Path::new("-") => Target::Stdout,
+        (Some(path), _) => Target::Named(path.clone()),
+        (None, Form::Folded | Form::Json) => Target::Stdout,
+        (None, _) => Target::Free(free_name(&args.ledger, ledger, args.diff.is_some(), form)),
+    }
+}
+
 /// `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for process 4711.
-pub(super) fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, form: &Form) -> PathBuf {
+fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, form: &Form) -> PathBuf {
     PathBuf::from(format!("{}.{}", free_stem(asked, ledger, diff), form.words().0))
 }
