@@ -39,6 +39,7 @@ cargo xtask faults     lets each system call of `run` and of the recorder fail i
 cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
 cargo xtask logs       logs larger than any memory, by a pipe into `heapledger stats`: what that takes; takes a number of gigabytes
 cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
+cargo xtask pages      pages of `flame` in Chromium: how long frames take in a zoom and a search, and pictures in docs/pictures
 cargo xtask scale      what reading large ledgers takes, from 1 to 20 million blocks; needs 4 GB of memory and 2 of disk
 cargo xtask kill       SIGKILL at random moments, of programs, `run` and `recover`: nothing may be lost; takes a number of kills
 cargo xtask short      what `heapledger run` itself adds to a program that ends at once
@@ -56,10 +57,9 @@ fn kill(words: &[&str]) -> step::Result {
     step::run(command.args(words))
 }
 
-/// What other tools say of the same programs: `e2e/examples/judges.rs`.
-fn judges(words: &[&str]) -> step::Result {
-    let mut command = step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", "judges", "--"]);
-    step::run(command.args(words))
+/// A program of the end-to-end tests that is no test: `e2e/examples`.
+fn example(name: &str) -> step::Result {
+    step::run(&mut step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", name]))
 }
 
 fn main() -> ExitCode {
@@ -72,7 +72,8 @@ fn main() -> ExitCode {
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
         ["faults", words @ ..] => faults::run(words),
-        ["judges"] => judges(&[]),
+        ["judges"] => example("judges"),
+        ["pages"] => example("pages"),
         ["logs", words @ ..] => logs::run(words),
         ["package"] => package::run(),
         ["scale", words @ ..] => scale::run(words),

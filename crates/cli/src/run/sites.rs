@@ -16,8 +16,9 @@ use crate::commands::naming::perf_map;
 /// How long names may be looked for, beside the time that the program took: nobody waits for a few lines longer than for
 /// the program. After that, symbols must do.
 const NAMING_PART: u32 = 10;
-/// The least and the most of it.
-const NAMING: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(200)];
+/// The least and the most of it. The debug information of a small program in C++ takes some 60 ms: what is asked first is which
+/// line it was.
+const NAMING: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(200)];
 /// Call sites that get names, by each figure: those on one line of source are one line here. What others hold that might belong to one
 /// of these is said by a mark.
 const NAMED: usize = 100;

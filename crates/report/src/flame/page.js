@@ -269,7 +269,9 @@ const seek = (name) => {
   for (let i = best; i !== 0; i = parent[i]) path.push(tree.level[i]);
   return path.reverse();
 };
+const viewed = () => [state.by, state.width, ...VIEWS.map((key) => state[key])].join();
 const arrive = () => {
+  const before = root ? viewed() : '';
   const parts = new URLSearchParams(location.hash.slice(1));
   const by = BY.indexOf(parts.get('by') ?? data.view.by);
   state.by = by < 0 ? 0 : by;
@@ -277,8 +279,11 @@ const arrive = () => {
   state.width = ['new', 'old'].includes(parts.get('width')) ? parts.get('width') : 'larger';
   state.search = parts.get('search') ?? '';
   $('search').value = state.search;
-  rebuild([]);
-  weigh();
+  // On the way back nearly always only what is zoomed to is another.
+  if (viewed() !== before) {
+    rebuild([]);
+    weigh();
+  }
   const wanted = parts.get('zoom') ?? '';
   const path = /^[\d.]*$/.test(wanted) ? wanted.split('.').filter(Boolean).map(Number) : seek(wanted);
   zoom = walk(path.filter((level) => state.wrappers || !plumbing[level]));

@@ -24,6 +24,8 @@ const OPERATORS: &[&str] = &[
     "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "++", "--", "+=", "-=", "*=", "/=",
     "%=", "^=", "&=", "|=", "->", "()", "[]", "+", "-", "*", "/", "%", "^", "&", "|", "~", "!", "=", "<", ">", ",",
 ];
+/// Behind the names of levels of a call tree.
+const GUESSED_LEVEL: &str = " (callers guessed)";
 /// Deepest nesting of a name in others.
 const NESTING_MAX: usize = 8;
 
@@ -34,6 +36,10 @@ const NESTING_MAX: usize = 8;
 pub(crate) fn brief(name: &str) -> Cow<'_, str> {
     if is_of_an_engine(name) {
         return Cow::Borrowed(name);
+    }
+    // As call trees mark what was found along frame pointers.
+    if let Some(marked) = name.strip_suffix(GUESSED_LEVEL) {
+        return Cow::Owned(format!("{}{GUESSED_LEVEL}", brief(marked)));
     }
     let plain = plain_name(name);
     if let Some((kind, rest)) = KINDS.iter().find_map(|kind| Some((kind, plain.strip_prefix(kind)?))) {

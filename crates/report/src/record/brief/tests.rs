@@ -148,6 +148,7 @@ fn pointers_to_functions_and_what_compilers_add() {
         ("non-virtual thunk to Widget::paint(int)", "non-virtual thunk to Widget::paint"),
         ("guard variable for Store::get()::instance", "guard variable for Store::get::instance"),
         ("f(int, ...)", "f"),
+        ("std::vector<int>::reserve(unsigned long) (callers guessed)", "std::vector<…>::reserve (callers guessed)"),
     ]);
 }
 
