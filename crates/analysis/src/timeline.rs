@@ -94,6 +94,8 @@ pub struct HeapTimeline {
     pub is_sampled: bool,
     /// By how much the peak may be off.
     pub peak_error_bytes: u64,
+    /// When the peak was, as the header says it, which goes by when numbers were leased.
+    header_peak_ns: Option<u64>,
 }
 
 impl HeapTimeline {
@@ -107,7 +109,7 @@ impl HeapTimeline {
             points: Vec::new(),
             start_unix_ns: clock.start_unix_ns(),
             is_sampled: ledger.sample_interval() != 0,
-            peak_error_bytes: 0,
+            ..HeapTimeline::default()
         };
         if all.is_empty() || clock.ns(Ticks(1)).is_none() {
             return Ok(timeline);
@@ -138,6 +140,10 @@ impl HeapTimeline {
             all.push(end.with_end(clock.end()));
         }
         raise_to_peak(&mut all, &header);
+        let (peak, at) = (header.global(GlobalCounter::PeakBytes), header.global(GlobalCounter::PeakTime));
+        if at != 0 && all.iter().all(|point| point.highest_bytes <= peak) {
+            timeline.header_peak_ns = clock.ns(Ticks(at));
+        }
         timeline.points = all.iter().map(|point| shown(point, clock)).collect();
         Ok(timeline)
     }
@@ -155,6 +161,11 @@ impl HeapTimeline {
     /// The interval in which live bytes were highest: the first, if several were.
     pub fn peak(&self) -> Option<&TimelinePoint> {
         self.points.iter().rev().max_by_key(|point| point.highest_bytes)
+    }
+
+    /// When the peak was, in nanoseconds since the ledger began: the moment that `stats` tells.
+    pub fn peak_ns(&self) -> Option<u64> {
+        self.header_peak_ns.or(self.peak().map(|peak| peak.highest_ns))
     }
 
     /// The one in which the program's own memory was most, if that is known.

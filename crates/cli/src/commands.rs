@@ -31,6 +31,7 @@ mod snapshot;
 pub(crate) mod standard;
 mod stats;
 mod target;
+mod timeline;
 pub(crate) mod top;
 mod tree;
 mod verify;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Flame(flame::FlameArgs),
     /// A file for other viewers: pprof, speedscope, heaptrack, DHAT, massif and more
     Export(export::ExportArgs),
+    /// How the heap grew: live bytes and RSS over time
+    Timeline(timeline::TimelineArgs),
     /// Live view of a running program: what is growing
     Top(top::TopArgs),
     /// Whether limits hold, for CI: exit status, short reasons, JUnit, SARIF
@@ -102,6 +105,7 @@ impl Command {
             Command::Tree(arguments) => tree::run(arguments).map(success),
             Command::Flame(arguments) => flame::run(arguments).map(success),
             Command::Export(arguments) => export::run(arguments).map(success),
+            Command::Timeline(arguments) => timeline::run(&arguments).map(success),
             Command::Top(arguments) => top::run(arguments).map(success),
             Command::Check(arguments) => check::run(arguments),
             Command::Diff(arguments) => diff::run(arguments).map(success),

@@ -29,6 +29,7 @@ use crate::say;
 use crate::text::shell;
 
 mod end;
+mod over_time;
 pub(crate) mod reports;
 mod sites;
 pub(crate) mod thresholds;

@@ -31,6 +31,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
     ("check", &["--max-live", "1", "--top", "900", LEDGER], 1),
     ("diff", &["--blocks", "--limit", "0", LEDGER, LATER], 0),
     ("errors", &[TOLD], 0),
+    ("timeline", &[TOLD], 0),
     ("whereis", &[LEDGER, "0x1040", "0x1041", "0x1080"], 0),
 ];
 
@@ -214,7 +215,10 @@ fn tables_are_csv() {
         assert_eq!(both.status.code(), Some(2), "{:?}: --csv and --json", reader.words);
     }
     with_csv.sort();
-    assert_eq!(with_csv, ["diff", "dump", "errors", "heapmap", "history", "stats", "top", "tree", "whereis"]);
+    assert_eq!(
+        with_csv,
+        ["diff", "dump", "errors", "heapmap", "history", "stats", "timeline", "top", "tree", "whereis"]
+    );
 }
 
 #[test]

@@ -57,6 +57,7 @@ const COMMANDS: &[&str] = &[
     "whereis a.hl 0x1000 0x1011 0x7f1234567890 0x1040 0",
     "errors told.hl",
     "stats told.hl",
+    "timeline told.hl",
     "check --max-live 1 --max-live-blocks 1 --max-leaked 0 --max-peak 1 --max-allocs 1 --max-allocated 1 --max-errors 0 a.hl",
     "check --max-live 1T --max-growth 1% --baseline b.hl a.hl",
     "snapshot a.hl -o copy.%i.hl",

@@ -32,6 +32,8 @@ pub(crate) struct Looks {
     stat: Option<File>,
     exe: PathBuf,
     next: Instant,
+    /// How long the last look took, a wait for a processor included.
+    took: Duration,
 }
 
 /// What was seen of one ledger's program.
@@ -45,7 +47,18 @@ pub(crate) struct KeptCurve {
     tick_ns: u32,
     last: Ticks,
     peak: u64,
+    /// What the recorder's library takes: memory of its file, and not anonymous. It is part of the rest, which was never less.
+    library_bytes: u64,
 }
+
+/// Parts of the recorder's memory that are anonymous.
+const TABLES: [GlobalCounter; 5] = [
+    GlobalCounter::SitesPrivateBytes,
+    GlobalCounter::ShadowBytes,
+    GlobalCounter::ThreadsPrivateBytes,
+    GlobalCounter::GuardTablesBytes,
+    GlobalCounter::GuardWaitingBytes,
+];
 
 /// What the kernel says of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +82,7 @@ impl Looks {
     pub(crate) fn at(pid: i32) -> Looks {
         let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
         let exe = PathBuf::from(format!("/proc/{pid}/exe"));
-        Looks { status: open("status"), stat: open("stat"), exe, next: Instant::now() }
+        Looks { status: open("status"), stat: open("stat"), exe, next: Instant::now(), took: Duration::ZERO }
     }
 
     /// How long nothing need be looked at.
@@ -85,7 +98,10 @@ impl Looks {
         }
         self.look_now(kept, true);
         let width = kept.curve.as_ref().map_or(Duration::ZERO, KeptCurve::width);
-        let least = now.elapsed().saturating_mul(ONE_PART_IN);
+        // Where it had to wait for a processor, the look before says better what it takes.
+        let took = now.elapsed();
+        let least = took.min(self.took).saturating_mul(ONE_PART_IN);
+        self.took = took;
         self.next = now + width.clamp(Duration::from_millis(10), PAUSE_MAX).max(least);
     }
 
@@ -176,6 +192,8 @@ struct Rest {
     peak_time: u64,
     peak_blocks: u64,
     private_bytes: u64,
+    /// Parts of these that are known to be anonymous memory.
+    tables_bytes: u64,
 }
 
 impl Rest {
@@ -191,6 +209,7 @@ impl Rest {
             peak_time: counter(GlobalCounter::PeakTime)?,
             peak_blocks: counter(GlobalCounter::PeakBlocks)?,
             private_bytes: counter(GlobalCounter::PrivateBytes)?,
+            tables_bytes: TABLES.iter().try_fold(0u64, |sum, table| Some(sum.saturating_add(counter(*table)?)))?,
         })
     }
 }
@@ -202,7 +221,16 @@ impl KeptCurve {
         let tick_ns = Some(header.tick_ns).filter(|ns| *ns != 0)?;
         let began = Duration::from_nanos(Some(header.start_unix_ns).filter(|ns| *ns != 0)?);
         let (age, seen) = (now.saturating_sub(began), Instant::now());
-        Some(KeptCurve { curve: Curve::new(tick_ns), exe, age, seen, tick_ns, last: Ticks(0), peak: 0 })
+        Some(KeptCurve {
+            curve: Curve::new(tick_ns),
+            exe,
+            age,
+            seen,
+            tick_ns,
+            last: Ticks(0),
+            peak: 0,
+            library_bytes: u64::MAX,
+        })
     }
 
     fn width(&self) -> Duration {
@@ -226,6 +254,10 @@ impl KeptCurve {
         // What threads did while their totals were read may be in one and not in the other.
         let live = (totals.bytes_allocated.wrapping_sub(totals.bytes_freed)).cast_signed().max(0).cast_unsigned();
         let live = live.min(rest.peak_bytes);
+        if rest.private_bytes != 0 {
+            self.library_bytes = self.library_bytes.min(rest.private_bytes.saturating_sub(rest.tables_bytes));
+        }
+        let own_bytes = rest.private_bytes.saturating_sub(self.library_bytes);
         let if_some = |is: bool, what: u16| if is { what } else { 0 };
         let (resident, swapped) = memory.anonymous.unwrap_or_default();
         let (minor_faults, major_faults) = memory.faults.unwrap_or_default();
@@ -245,7 +277,7 @@ impl KeptCurve {
             allocations: totals.allocations,
             frees: totals.frees,
             bytes_allocated: totals.bytes_allocated,
-            resident_bytes: resident.saturating_sub(rest.private_bytes),
+            resident_bytes: resident.saturating_sub(own_bytes),
             swapped_bytes: swapped,
             minor_faults,
             major_faults,
@@ -288,7 +320,16 @@ mod tests {
 
     fn curve() -> KeptCurve {
         let (age, seen) = (Duration::ZERO, Instant::now());
-        KeptCurve { curve: Curve::new(1000), exe: None, age, seen, tick_ns: 1000, last: Ticks(0), peak: 0 }
+        KeptCurve {
+            curve: Curve::new(1000),
+            exe: None,
+            age,
+            seen,
+            tick_ns: 1000,
+            last: Ticks(0),
+            peak: 0,
+            library_bytes: u64::MAX,
+        }
     }
 
     fn totals(live: u64) -> Totals {
@@ -298,7 +339,13 @@ mod tests {
     #[test]
     fn what_came_and_went_between_two_looks_is_seen_if_it_was_the_peak() {
         let mut curve = curve();
-        let rest = |peak_bytes, peak_time| Rest { peak_bytes, peak_time, peak_blocks: 77, private_bytes: 100 };
+        let rest = |peak_bytes, peak_time| Rest {
+            peak_bytes,
+            peak_time,
+            peak_blocks: 77,
+            private_bytes: 100,
+            tables_bytes: 70,
+        };
         let memory = ProcessMemory { anonymous: Some((4096, 7)), faults: Some((3, 1)) };
         curve.add_at(Ticks(20_000), totals(50), rest(60, 10), memory);
         curve.add_at(Ticks(40_000), totals(30), rest(500, 35_000), memory);
@@ -307,7 +354,7 @@ mod tests {
         assert_eq!(highest, [(50, 20_000), (500, 35_000), (40, 60_000)]);
         let second = curve.points()[1];
         assert_eq!((second.begin, second.end(), second.highest_blocks), (Ticks(20_000), Ticks(40_000), 77));
-        assert_eq!((second.resident_bytes, second.swapped_bytes, second.minor_faults), (3996, 7, 3));
+        assert_eq!((second.resident_bytes, second.swapped_bytes, second.minor_faults), (4026, 7, 3));
         assert!(second.knows(known::RESIDENT) && !curve.points()[2].knows(known::RESIDENT));
     }
 

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, CallTree, Measure, SiteSums};
-use heapledger_analysis::{Identity, Seen};
+use heapledger_analysis::{HeapTimeline, Identity, Seen};
 
 use crate::form::units::clean;
 use crate::{Form, Report, ReportError};
 
+mod curve;
 mod facts;
 mod html;
 mod json;
@@ -18,6 +19,7 @@ mod page;
 mod svg;
 
 pub use facts::FlameSource;
+pub(crate) use html::escaped;
 pub use html::flame_html;
 pub use svg::flame_svg;
 
@@ -46,6 +48,8 @@ pub struct FlameFacts {
     pub full_names: bool,
     /// What the older and the newer ledger are called, if this is a comparison.
     pub compared: Option<[String; 2]>,
+    /// How the heap grew, for a page.
+    pub curve: Option<HeapTimeline>,
 }
 
 impl FlameFacts {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use heapledger_analysis::{self as analysis, Note, Sampled};
 use heapledger_format::TallyCounter;
 
+use crate::RunSparks;
 use crate::form::notes::sentence;
 use crate::form::units::{Figures, Paint, count, counted, percent, span};
 
@@ -72,6 +73,8 @@ pub struct RunFigures {
     live_bytes: u64,
     live_error: u64,
     sites: RunSites,
+    /// How it grew.
+    sparks: Option<RunSparks>,
     losses: Vec<String>,
     /// What the program did wrong with its blocks.
     errors: u64,
@@ -96,9 +99,16 @@ impl RunFigures {
             live_bytes: summary.live_bytes,
             live_error: summary.live_bytes_error,
             sites,
+            sparks: None,
             losses,
             errors: 0,
         }
+    }
+
+    /// With how it grew, if that is known.
+    #[must_use]
+    pub fn with_sparks(self, sparks: Option<RunSparks>) -> RunFigures {
+        RunFigures { sparks, ..self }
     }
 
     /// With so many errors that were found, calls that gave no block apart.
@@ -223,6 +233,9 @@ impl RunSummary<'_> {
             let most = own.sites.temporary.first().map_or_else(String::new, |site| format!("; most by {}", site.name));
             let text = format!("  temporary    {blocks} ({part}) freed by their thread's next event{most}");
             writeln!(f, "{}", self.paint.fitted(&text))?;
+        }
+        if let Some(sparks) = &own.sparks {
+            writeln!(f, "  over time    {}", self.paint.lines(&sparks.shown(self.paint), INDENT, INDENT))?;
         }
         let blocks = figures.counted(own.peak_blocks, "block", "blocks");
         // What threads have not reported yet is little beside what an estimate may be off.

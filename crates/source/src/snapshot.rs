@@ -300,6 +300,15 @@ impl Copy<'_> {
         let mut elements = match SectionKind::from_number(kind) {
             Some(SectionKind::Records) => Elements::records(live).with_column(),
             Some(SectionKind::History) => Elements::history(live),
+            Some(SectionKind::Timeline) => {
+                // Intervals are made longer in their places: whole ones are taken.
+                let mut element = vec![0; live.element_bytes(kind)];
+                for point in live.timeline()? {
+                    point.write(live.header().codec, &mut element);
+                    self.write(&element)?;
+                }
+                return Ok(0);
+            }
             _ => {
                 live.for_each_chunk(kind, &mut |_, bytes| self.write(bytes))?;
                 return Ok(0);

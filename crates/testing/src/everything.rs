@@ -1,5 +1,5 @@
-//! A ledger with all that a program can say of itself: labels, marks, windows, errors, accounts, and a section that no
-//! reader knows.
+//! A ledger with all that a program can say of itself: labels, marks, windows, errors, accounts, figures over time,
+//! and a section that no reader knows.
 
 use heapledger_format::account::{Account, FreedOfOthers};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
@@ -9,6 +9,7 @@ use heapledger_format::errors::{
 use heapledger_format::label::Label;
 use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState, reach};
 use heapledger_format::section::label_column;
+use heapledger_format::timeline::{TimePoint, by, known};
 use heapledger_format::{Entry, Kind, LabelId, SectionKind, Site, ThreadRowPlus1, Ticks, Word};
 
 use crate::ledger::{Builder, sample};
@@ -31,6 +32,7 @@ pub fn everything(order: ByteOrder, word: WordSize) -> Builder {
     windows(&mut builder, codec);
     errors(&mut builder, codec);
     accounts(&mut builder, codec);
+    timeline(&mut builder, codec);
     builder.section(UNKNOWN_SECTION, 12, UNKNOWN_ELEMENTS.to_vec());
     builder.process("label.service", "api").process("label.version", "1.2").process("moment", "end");
     builder.process("kind.52", "arena_get").process("kind_free.52", "arena_put").process("host", "build-7");
@@ -113,6 +115,38 @@ fn elements<T>(list: &[T], bytes: usize, write: impl Fn(&T, &mut [u8]) -> bool) 
         assert!(write(value, element), "an element has room for its value");
     }
     all
+}
+
+/// Seen by the recorder at first, and then from outside, up to a peak that the header does not know of.
+fn timeline(builder: &mut Builder, codec: Codec) {
+    let points: Vec<TimePoint> = (0..20u64)
+        .map(|index| {
+            let is_outside = index > 8;
+            let outside = known::RESIDENT | known::FAULTS;
+            let bytes = 1000 + 300 * (index * 7 % 20);
+            TimePoint {
+                begin: Ticks(index * 50_000),
+                looks: 2,
+                by: if is_outside { by::OUTSIDE } else { by::RECORDER },
+                known: known::TOTALS | known::BLOCKS | if is_outside { outside } else { 0 },
+                live_bytes: bytes,
+                highest_bytes: bytes + 80,
+                highest_blocks: 9,
+                highest_time: Ticks(index * 50_000 + 1),
+                lowest_bytes: bytes,
+                allocations: index * 3,
+                frees: index,
+                bytes_allocated: index * 900,
+                resident_bytes: if is_outside { bytes * 3 } else { 0 },
+                minor_faults: if is_outside { index * 10 } else { 0 },
+                ..TimePoint::default()
+            }
+            .with_end(Ticks(index * 50_000 + 50_000))
+        })
+        .collect();
+    let bytes = TimePoint::bytes(codec.word);
+    let points = elements(&points, bytes, |point, out| point.write(codec, out));
+    builder.section(SectionKind::Timeline as u16, bytes, points);
 }
 
 fn labels(builder: &mut Builder) {

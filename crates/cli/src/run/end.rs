@@ -144,7 +144,8 @@ fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
     let summary = heapledger_analysis::Summary::of(ledger, clock, 0, &mut show)?;
     let sites = super::sites::told(ledger, span, &mut show).unwrap_or_default();
     drop(progress);
-    Ok(RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites))
+    let figures = RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites);
+    Ok(figures.with_sparks(super::over_time::sparks(ledger, &clock)))
 }
 
 /// How many errors were found that are not excused.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use heapledger_analysis::tree::CallTree;
 
+use super::curve::curve;
 use super::page::data;
 use super::{FlameFacts, FlameView};
 use crate::form::units::{clean, counted};
@@ -15,7 +16,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: [&str; 4] = ["'use strict';\n(() => {\n", include_str!("model.js"), include_str!("page.js"), "})();\n"];
 
 /// Text for between tags and in attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in clean(text).chars() {
         match letter {
@@ -64,6 +65,7 @@ pub fn flame_html(mut out: impl Write, tree: &CallTree, facts: &FlameFacts, view
             "css" => out.write_all(STYLE.as_bytes())?,
             "js" => SCRIPT.iter().try_for_each(|part| out.write_all(part.as_bytes()))?,
             "summary" => out.write_all(summary.as_bytes())?,
+            "curve" => out.write_all(curve(facts).as_bytes())?,
             "about" => out.write_all(about.as_bytes())?,
             "data" => data(&mut out, tree, facts, view)?,
             other => return Err(io::Error::other(format!("the page has a mark {other}"))),

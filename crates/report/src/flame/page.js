@@ -4,6 +4,8 @@
 const dark = matchMedia('(prefers-color-scheme: dark)');
 // Boxes of the bar, and what they are called in the page's address.
 const VIEWS = ['inverted', 'upwards', 'wrappers'];
+// Buttons below the curve, and the metric of each. Without a curve there are none.
+const MOMENTS = [['to-peak', 6], ['to-end', 0]];
 // Modules in the legend.
 const LEGEND = 6;
 const HUES = [28, 205, 140, 265, 50, 175, 335, 95, 230, 5];
@@ -189,6 +191,7 @@ const head = () => {
   $('total').textContent = by > 0 && data.gap ? `${text}. ${data.gap}` : text;
   $('by').value = BY[state.by];
   $('width').value = state.width;
+  for (const [id, by] of MOMENTS) $(id)?.setAttribute('aria-pressed', String((state.by & ~1) === by));
   for (const key of VIEWS) $(key).checked = state[key];
   $('reset').disabled = zoom === root && !state.search;
   const path = $('path'), inner = document.createElement('bdi');
@@ -466,6 +469,13 @@ BY.forEach((name, i) => {
   const option = put('option', LABEL[i], $('by'));
   option.value = name;
 });
+for (const [id, by] of MOMENTS) {
+  const button = $(id);
+  if (!button) continue;
+  button.disabled = !isThere(by);
+  // Bytes or blocks, as it was.
+  button.addEventListener('click', () => turn({ by: by + (state.by & 1) }));
+}
 $('across').hidden = !compared;
 legend();
 arrive();

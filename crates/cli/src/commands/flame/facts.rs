@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use heapledger_analysis::tree::Measure;
-use heapledger_analysis::{Clock, Identity};
+use heapledger_analysis::{Clock, HeapTimeline, Identity};
 use heapledger_report::{FlameFacts, FlameSource, FlameView};
 use heapledger_source::Ledger;
 
@@ -32,7 +32,11 @@ pub(super) fn facts(names: &[&OsStr], ledgers: &[Ledger], grown: &Grown, args: &
         sources.push(FlameSource { ledger: name, identity, clock, sums });
     }
     let of_all = FlameFacts::of(&sources, &grown.seen, args.bytes);
-    Ok(FlameFacts { full_names: args.full_names, ..of_all })
+    let mut facts = FlameFacts { full_names: args.full_names, ..of_all };
+    if let ([ledger], [source]) = (ledgers, &sources[..]) {
+        facts.curve = Some(HeapTimeline::of(ledger, &source.clock)?);
+    }
+    Ok(facts)
 }
 
 /// How it is first shown.

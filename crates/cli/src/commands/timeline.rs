@@ -1,0 +1,97 @@
+//! `heapledger timeline`: how the heap grew.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use heapledger_analysis::{HeapTimeline, Identity, Seen};
+use heapledger_format::SectionKind;
+use heapledger_launch::output::{Pending, unwritten};
+use heapledger_report::{Form, Report, ReportError, TimelineReport, clean, counted};
+
+use super::form::Tables;
+use super::{FormArgs, LedgerArgs, unless_pipe_closed};
+
+/// Arguments of `timeline`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Live bytes over time, and below them what memory the process had of its own
+(RSS). The highest point is the peak. `run` looks from outside, every 10 ms at
+first; of a long run at most 2,000 intervals are kept, each with its highest.
+What a program has noted itself when it allocated, without RSS, is shown while
+it runs, and where no `run` stood beside it or that was killed.
+
+Examples:
+  heapledger timeline heapledger.jq.4711.hl
+  heapledger timeline 4711              a process that runs under heapledger now
+  heapledger timeline --svg curve.svg heapledger.jq.4711.hl
+  heapledger timeline --csv 4711 | cut -d, -f2,5")]
+pub(crate) struct TimelineArgs {
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Write a picture to this file instead; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "form")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Tables>,
+}
+
+/// Shows how the heap of a program grew.
+pub(crate) fn run(args: &TimelineArgs) -> Result<()> {
+    unless_pipe_closed(show(args))
+}
+
+fn show(args: &TimelineArgs) -> Result<()> {
+    let opened = args.ledger.open()?;
+    let (ledger, context) = (&opened.ledger, &opened.context);
+    let timeline = HeapTimeline::of(ledger, &context.clock)?;
+    if !timeline.is_known() {
+        let why = match (ledger.has_timeline(), ledger.is_of_chip()) {
+            (true, _) => "nothing was noted over time",
+            (false, true) => "a chip's ledger says nothing over time",
+            (false, false) => "it was made by a recorder that noted nothing over time",
+        };
+        bail!("{}: {why}", ledger.path().display());
+    }
+    let mut report = TimelineReport {
+        ledger: &context.ledger,
+        identity: &Identity::of(ledger),
+        timeline: &timeline,
+        sampled: context.sampling.from(ledger.count(SectionKind::Records)?),
+        paint: context.paint,
+        seen: &Seen::of(ledger, 0)?,
+    };
+    match &args.svg {
+        Some(path) => picture(path, &mut report),
+        None => args.ledger.view.present(args.form.get(), &mut report),
+    }
+}
+
+/// Writes the picture; a file is replaced when the new one is complete.
+fn picture(path: &Path, report: &mut TimelineReport<'_>) -> Result<()> {
+    let mut write = |out: &mut dyn Write| {
+        report.write(&Form::Svg, out).map_err(|error| match error {
+            ReportError::Write(error) => error,
+            other => io::Error::other(other),
+        })
+    };
+    if path == Path::new("-") {
+        return Ok(write(&mut BufWriter::new(io::stdout().lock()))?);
+    }
+    let mut written = || match fs::metadata(path) {
+        // A device, or a pipe that has a name.
+        Ok(meta) if !meta.is_file() => write(&mut BufWriter::new(File::create(path)?)),
+        _ => {
+            let pending = Pending::new(path.to_owned())?;
+            write(&mut BufWriter::new(pending.create()?))?;
+            pending.place(true, &mut BTreeSet::new()).map(drop)
+        }
+    };
+    written().map_err(|error| unwritten(path, &error))?;
+    let size = report.paint.exact_figures().bytes(fs::metadata(path).map_or(0, |meta| meta.len()));
+    let intervals = counted(report.timeline.points.len() as u64, "interval", "intervals");
+    crate::say(&format!("{} ({size}, {intervals})", clean(&path.to_string_lossy())));
+    Ok(())
+}
