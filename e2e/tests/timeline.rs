@@ -256,3 +256,33 @@ fn what_a_process_becomes_has_a_curve_of_its_own() -> Result {
     check!(points.iter().filter(|point| point["seen_by"] == "run").count() >= 4, "{points:?}");
     check_curve(&scratch.path("grows.hl.1")).map(drop)
 }
+
+#[test]
+fn the_peak_is_compared_with_the_end() -> Result {
+    let scratch = Scratch::new();
+    let mut grows = Grows::start(under_run(&scratch, "grows", &[], &Grows::program(&scratch)?, &[]))?;
+    for mib in [5, 40, 8] {
+        grows.hold(mib)?;
+    }
+    grows.end()?;
+    let ledger = scratch.path("grows.hl");
+    let stats = Stats::of(&ledger)?;
+    let lines = read("diff", &ledger, &["--at", "peak"])?;
+    let whole = lines.iter().find(|line| line["type"] == "diff").ok_or("no diff")?;
+    check!(whole["one_run"] == true, "{whole}");
+    let of = |side: &str, key: &str| whole[side][key].as_u64();
+    check!(of("before", "bytes") == Some(stats.number("peak_bytes")), "{whole}");
+    check!(of("after", "bytes") == Some(stats.number("live_bytes")), "{whole}");
+    check!(of("freed", "bytes") >= Some(32 * MIB) && of("new", "bytes") < Some(MIB), "{whole}");
+    let both =
+        lines.iter().filter(|line| line["type"] == "change").map(|change| change["growth_bytes"].as_i64().unwrap_or(0));
+    let growth =
+        i64::try_from(stats.number("live_bytes")).unwrap_or(0) - i64::try_from(stats.number("peak_bytes")).unwrap_or(0);
+    check!(both.sum::<i64>() == growth, "{growth}: {lines:?}");
+    // Two peaks: the same program is as high twice.
+    let again = read("diff", &ledger, &["--at", "peak", &ledger.to_string_lossy()])?;
+    check!(again.iter().all(|line| line["type"] != "change"), "{again:?}");
+    let refused = process::run(command(heapledger()).args(["diff", "--at", "peak", "--blocks"]).arg(&ledger))?;
+    check!(refused.status.code() == Some(2) && refused.err().contains("--at peak compares by call stack"), "{refused}");
+    Ok(())
+}

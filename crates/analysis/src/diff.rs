@@ -26,6 +26,7 @@ mod blocks;
 mod groups;
 mod keys;
 mod numbers;
+mod peak;
 
 pub use blocks::OnlyHere;
 pub use groups::GroupChange;

@@ -1,6 +1,6 @@
 //! `heapledger diff`: what became of the blocks between two ledgers, or two moments of a process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -9,6 +9,7 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Unknown;
 use heapledger_report::clean;
 
+use super::figure::At;
 use super::ledgers::is_elf;
 use super::standard::Usage;
 use super::{Opened, unless_pipe_closed};
@@ -18,6 +19,7 @@ mod args;
 mod blocks;
 mod every;
 mod group_by;
+mod peak;
 mod stacks;
 
 pub(crate) use args::DiffArgs;
@@ -26,6 +28,9 @@ pub(crate) use args::DiffArgs;
 pub(crate) fn run(mut args: DiffArgs) -> Result<()> {
     let by = prepare(&mut args)?;
     let (args, by) = (&args, by.as_deref());
+    if args.at == At::Peak {
+        return unless_pipe_closed(peak::compare(args));
+    }
     let result = match (args.ledgers.as_slice(), args.every.or(args.after), by) {
         ([one], Some(interval), by) => itself(args, &every::open(args, one)?, interval, by),
         ([a, b], None, by) => two(args, [args.open(a)?, args.open(b)?], by),
@@ -49,7 +54,10 @@ fn prepare(args: &mut DiffArgs) -> Result<Option<Vec<Field>>> {
         return Err(Usage::new("an order is one of blocks: add --blocks; stacks come with most growth first").into());
     }
     let wanted = if interval.is_some() { 1 } else { 2 };
-    if args.ledgers.len() == wanted + 1 {
+    // With the peak there may be one or two.
+    let may_lead =
+        args.at == At::Peak && args.ledgers.len() == 2 && is_elf(Path::new(&args.ledgers[0])).unwrap_or(false);
+    if args.ledgers.len() == wanted + 1 || may_lead {
         let first = PathBuf::from(args.ledgers.remove(0));
         if !(first.is_file() && is_elf(&first).unwrap_or(false)) {
             return Err(Usage::new(format!("{} is no executable, and one ledger too many", first.display())).into());

@@ -10,6 +10,7 @@ use heapledger_analysis::{Names, Sort};
 use heapledger_report::conversions;
 use heapledger_source::Ledger;
 
+use crate::commands::figure::At;
 use crate::commands::form::{FormArgs, Records};
 use crate::commands::proposed::proposed;
 use crate::commands::standard::{FilterArgs, SortArgs, groups, listed};
@@ -31,6 +32,8 @@ Examples:
   heapledger diff --blocks 4711.0.hl 4711.1.hl each new block, each freed one
   heapledger diff 4711.0.hl 4711               since then, in the process itself
   heapledger diff old-build.hl new-build.hl    what the new build holds more
+  heapledger diff --at peak heapledger.jq.4711.hl   from its peak to its end
+  heapledger diff --at peak old.hl new.hl      what lived at the two peaks
   heapledger diff --every 10s 4711             what grows now, until Ctrl-C
   heapledger diff --after 1m --group-by fn 4711   what grows within a minute
   heapledger diff --where 'thread == \"io\"' a.hl b.hl  of one thread only
@@ -53,6 +56,9 @@ pub(crate) struct DiffArgs {
     /// Compare a process with itself after this time
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "every")]
     pub(crate) after: Option<Duration>,
+    /// Of which moment blocks are: with `peak`, what lived when most bytes did; of one ledger, compared with its end
+    #[arg(long, value_enum, value_name = "MOMENT", default_value_t = At::End)]
+    pub(crate) at: At,
     /// Show blocks one by one; within one run
     #[arg(short, long, conflicts_with_all = ["every", "after"])]
     pub(crate) blocks: bool,
