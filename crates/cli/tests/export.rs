@@ -183,6 +183,27 @@ fn what_cannot_be_had_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn a_full_disk_is_a_failure_and_a_closed_pipe_none() {
+    let scratch = Scratch::new("export-full");
+    let ledger = ledger(&scratch);
+    for format in FORMATS {
+        let mut words = vec!["export", format, &ledger, "-o", "-"];
+        words.extend(if *format == "difffolded" { vec!["--diff", &ledger] } else { vec![] });
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let told = heapledger().args(&words).stdout(full).output().expect("started");
+        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert_eq!(told.status.code(), Some(1), "{format}: {said}");
+        assert!(said.contains("No space left") && !said.contains("os error"), "{format}: {said}");
+        // As a pipe to `head` that has read enough.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let told = heapledger().args(&words).stdout(writer).output().expect("started");
+        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(told.status.success() && !said.contains("roken pipe"), "{format}: {:?} {said}", told.status);
+    }
+}
+
+#[test]
 fn help_lists_all_formats_and_each_has_a_page() {
     let scratch = Scratch::new("export-help");
     let told = export(&scratch, &["--help"]);

@@ -36,7 +36,7 @@ const ARGUMENTS: &[(&str, &[&str], i32)] = &[
 ];
 
 /// Commands that read a ledger and write a file of their own, or read the memory of its program: what is tried here is not for them.
-const WRITERS: &[&str] = &["flame", "snapshot", "verify"];
+const WRITERS: &[&str] = &["flame", "export", "snapshot", "verify"];
 
 /// More than a pipe holds.
 const BLOCKS: u64 = 900;
