@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: from nothing to a report on screen.
+//! `cargo xtask demo`: from nothing to what is wrong with a program's memory, and to a report on a real one.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -14,30 +14,66 @@ const INPUT_BYTES: u64 = 20 << 20;
 const QUESTION: &str =
     "group_by(.customer) | map({customer: .[0].customer, spent: (map(.total) | add)}) | max_by(.spent)";
 
-/// Builds, makes an input, runs jq on it, and says how to go on.
+/// A program of ours with a leak, a spike and a hot temporary.
+const SHOP: &str = include_str!("../demo/shop.rs");
+
+/// Builds, shows what is found in a program of ours in three commands, and then jq on an input of its size.
 pub(crate) fn run() -> Result {
     packages::provide(packages::DEMO)?;
     println!("building heapledger …");
     run_command(&mut cargo(&["build", "--release", "--package", "heapledger-cli"]))?;
     let heapledger = target().join("release/heapledger");
     let place = target().join("demo");
+    fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    story(&heapledger, &place)?;
+    real(&heapledger, &place)
+}
+
+/// A path as it is shown.
+fn short(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Runs a command of heapledger's, which is shown first.
+fn show(heapledger: &Path, words: &[&str]) -> Result {
+    println!("\n$ {} {}\n", short(heapledger), words.join(" "));
+    let ledgers = Ledgers::new("demo")?;
+    let mut command = Command::new(heapledger);
+    command.args(words).current_dir(root()).stdin(Stdio::null());
+    run_command(command.env("HEAPLEDGER", format!("dir={}", ledgers.path().display())))
+}
+
+/// A leak, a spike and a hot temporary: who is to blame, in three commands.
+fn story(heapledger: &Path, place: &Path) -> Result {
+    let (source, program, ledger) = (place.join("shop.rs"), place.join("shop"), place.join("shop.hl"));
+    fs::write(&source, SHOP).map_err(|error| format!("{}: {error}", source.display()))?;
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(compiler);
+    run_command(compile.args(["--edition", "2024", "-g", "-O", "-o"]).arg(&program).arg(&source).current_dir(root()))?;
+    println!("\nA program that does three things wrong: {}", short(&source));
+    let (program, ledger, page) = (short(&program), short(&ledger), short(&place.join("shop.html")));
+    show(heapledger, &["run", "-o", &ledger, "--force", "--", &program])?;
+    show(heapledger, &["tree", "--by", "calls", &ledger])?;
+    let _ = fs::remove_file(root().join(&page)); // a page that is there is not written over
+    show(heapledger, &["flame", "--at", "peak", "-o", &page, &ledger])
+}
+
+/// jq on 20 MiB of JSON, and how to go on.
+fn real(heapledger: &Path, place: &Path) -> Result {
     let problem = |error: std::io::Error| format!("{}: {error}", place.display());
-    fs::create_dir_all(&place).map_err(problem)?;
     let input = place.join("orders.json");
     if fs::metadata(&input).map_or(0, |meta| meta.len()) < INPUT_BYTES {
         write_orders(&input).map_err(problem)?;
     }
     let ledger = place.join("heapledger.jq.demo.hl");
-    let short = |path: &Path| path.strip_prefix(root()).unwrap_or(path).display().to_string();
-    let (binary, ledger, input) = (short(&heapledger), short(&ledger), short(&input));
+    let (binary, ledger, input) = (short(heapledger), short(&ledger), short(&input));
     println!("\n$ {binary} run -o {ledger} --force -- jq -c '{QUESTION}' {input}\n");
-    let mut command = Command::new(&heapledger);
+    let mut command = Command::new(heapledger);
     command.args(["run", "-o", &ledger, "--force", "--", "jq", "-c", QUESTION, &input]).current_dir(root());
     let ledgers = Ledgers::new("demo")?;
     command.env("HEAPLEDGER", format!("dir={}", ledgers.path().display()));
     run_command(&mut command)?;
-    println!("\n$ {binary} stats {ledger}\n");
-    run_command(Command::new(&heapledger).args(["stats", &ledger]).current_dir(root()).stdin(Stdio::null()))?;
+    show(heapledger, &["stats", &ledger])?;
     println!(
         "\nNow try:\n  \
          {binary} dump {ledger} | less\n  \

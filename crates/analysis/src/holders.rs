@@ -79,7 +79,7 @@ impl Holders {
 
     /// Whether this frame's function can hold a block.
     pub fn holds(&self, frame: &NamedFrame) -> bool {
-        !(self.conventional && is_of_our_allocator(frame))
+        !(self.conventional && (is_of_our_allocator(frame) || frame.file.as_deref().is_some_and(is_in_rust_library)))
             && frame.function.as_deref().is_none_or(|name| self.holds_name(name))
     }
 
@@ -103,6 +103,13 @@ impl Holders {
 /// Whether a function of this name comes before `main`, or before what a thread was made for.
 pub fn begins_program(name: &str) -> bool {
     BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name))
+}
+
+/// Whether a file is one of Rust's own libraries: what is in there holds nothing, whatever it is called (`<i32 as Display>::fmt`). The compiler has them at
+/// `/rustc/COMMIT/library/`, and where they are installed they lie below `rustlib/src/rust/library/`.
+pub fn is_in_rust_library(file: &str) -> bool {
+    let built = file.strip_prefix("/rustc/").and_then(|rest| rest.split_once('/'));
+    built.is_some_and(|(_, rest)| rest.starts_with("library/")) || file.contains("/rustlib/src/rust/library/")
 }
 
 /// Whether a frame is of the allocator of our own crate, which is inlined into its callers. Debug information that tells lines
@@ -133,6 +140,25 @@ mod tests {
         (0..HIDDEN_MAX).for_each(|number| holders.hide(&number.to_string()).expect("a pattern"));
         assert!(holders.hide("x").is_err_and(|error| error.what().contains("more than")));
         assert!(!holders.holds_name("f255") && holders.holds_name("x"));
+    }
+
+    #[test]
+    fn what_lies_in_rusts_own_libraries_holds_nothing() {
+        let frame = |file: &str| NamedFrame {
+            function: Some("<i32 as Display>::fmt".into()),
+            file: Some(file.into()),
+            ..NamedFrame::default()
+        };
+        for (file, holds) in [
+            ("/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/core/src/fmt/num.rs", false),
+            ("/home/x/.rustup/toolchains/stable/lib/rustlib/src/rust/library/alloc/src/vec/mod.rs", false),
+            ("/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/compiler/rustc_span/src/lib.rs", true),
+            ("/home/x/library/src/lib.rs", true),
+            ("/rustc/x.rs", true),
+        ] {
+            assert_eq!(Holders::default().holds(&frame(file)), holds, "{file}");
+            assert!(Holders::innermost().holds(&frame(file)), "{file}");
+        }
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use errors::{Excused, excuse, is_wrong, sites_of};
 pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};
 pub use groups::{Group, GroupKey, Groups};
-pub use holders::{Holders, begins_program};
+pub use holders::{Holders, begins_program, is_in_rust_library};
 pub use identity::{Identity, RunMarks};
 pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};

@@ -137,7 +137,7 @@ impl<'a> TreeBuilder<'a> {
         let mut outer: Option<Level> = None;
         for frame in frames.iter().rev() {
             let mut level = self.level(frame);
-            if !self.holders.holds_name(&level.name) {
+            if !self.holders.holds(frame) || !self.holders.holds_name(&level.name) {
                 continue;
             }
             if guesses_caller && !frame.inlined {

@@ -1,10 +1,10 @@
 //! The data of a page, compact: the tree in columns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use heapledger_analysis::Holders;
 use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Side};
+use heapledger_analysis::{Holders, is_in_rust_library};
 use serde::Serialize;
 
 use super::{FlameFacts, FlameView, hues};
@@ -87,6 +87,25 @@ fn own(tree: &CallTree, side: Side) -> Vec<u64> {
         .collect()
 }
 
+/// Places of those `levels` that a person sees only if he wants to: functions of libraries, wrappers, and what comes before `main`.
+fn plumbing(tree: &CallTree, levels: &[u32]) -> Vec<usize> {
+    // A function may have lines of several files, by what is inlined: of a library are those that have none elsewhere.
+    let (mut in_library, mut elsewhere) = (HashSet::new(), HashSet::new());
+    for node in &tree.nodes {
+        if let Some(file) = node.file.and_then(|file| tree.files.get(file as usize)) {
+            let whose = if is_in_rust_library(file) { &mut in_library } else { &mut elsewhere };
+            whose.insert(node.level);
+        }
+    }
+    let holders = Holders::of_tree();
+    let is_shown = |index: u32| {
+        let level = tree.levels.get(index as usize).filter(|level| level.kind == LevelKind::Function);
+        let of_library = in_library.contains(&index) && !elsewhere.contains(&index);
+        level.is_none_or(|level| holders.holds_name(level.plain_name()) && !of_library)
+    };
+    levels.iter().enumerate().filter(|(_, index)| !is_shown(**index)).map(|(place, _)| place).collect()
+}
+
 /// Writes the data of `tree`. In it there is no `<`: nothing can end the element that it stands in.
 pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, view: FlameView) -> io::Result<()> {
     let hues = hues(tree);
@@ -146,12 +165,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
             .map(|index| level(index).module.as_deref().and_then(|path| hues.get(path)).map_or(-1, |hue| *hue as i64))
             .collect(),
         modules: modules.iter().map(|(module, _)| clean(module)).collect(),
-        plumbing: {
-            let holders = Holders::of_tree();
-            let is_function = |index: &u32| level(index).kind == LevelKind::Function;
-            let levels = levels.iter().enumerate().filter(|(_, index)| is_function(index));
-            levels.filter(|(_, index)| !holders.holds_name(level(index).plain_name())).map(|(place, _)| place).collect()
-        },
+        plumbing: plumbing(tree, &levels),
         files: files.iter().map(|index| clean(&tree.files[*index as usize])).collect(),
         up: tree.nodes.iter().zip(0u32..).map(|(node, id)| id - node.parent).collect(),
         level: level_of,

@@ -237,12 +237,17 @@ pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
 fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
     let holders = Holders::default();
     let wrappers = stack.shown().take_while(|frame| !holders.holds(frame)).count();
-    let wrappers = if wrappers == stack.shown().count() { 0 } else { wrappers };
+    let skips = wrappers != stack.shown().count();
+    let wrappers = if skips { wrappers } else { 0 };
     let mut line: Vec<Option<&NamedFrame>> = Vec::new();
     let mut last = None;
     for frame in stack.shown().skip(wrappers) {
         let name = name_of(frame, paint);
         if last.as_ref() == Some(&name) {
+            continue;
+        }
+        // Of the libraries that are left out within, nobody wants to read further out.
+        if !line.is_empty() && skips && !holders.holds(frame) {
             continue;
         }
         // What comes before `main` is the same for all.
@@ -366,6 +371,7 @@ mod tests {
             ),
             (&["hash_create", "main"], "hash_create (hash.c:7) < main"),
             (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc"),
+            (&["run", "std::thread::_Invoker<int>::operator()()", "std::invoke", "work"], "run (hash.c:7) < work"),
             (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main"),
             (&[], "code without a stack"),
         ] {
