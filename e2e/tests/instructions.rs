@@ -24,14 +24,14 @@ use heapledger_e2e::{Result, check, process, skip, victim};
 /// added to a pair. `same`: the stack stays; `burst`: the paths of a tree, four pairs at each leaf; `random`: each pair at
 /// the end of another path; `edge`: the same stack, whose innermost frame ends where a page does.
 const CEILINGS: &[(&str, u32, f64)] = &[
-    ("same", 10, 1255.0),
-    ("edge", 10, 1255.0),
-    ("same", 20, 1365.0),
-    ("same", 40, 1605.0),
-    ("burst", 10, 1600.0),
-    ("burst", 20, 1850.0),
-    ("burst", 40, 5000.0),
-    ("random", 20, 2360.0),
+    ("same", 10, 1170.0),
+    ("edge", 10, 1170.0),
+    ("same", 20, 1220.0),
+    ("same", 40, 1350.0),
+    ("burst", 10, 1275.0),
+    ("burst", 20, 1325.0),
+    ("burst", 40, 1430.0),
+    ("random", 20, 1500.0),
 ];
 
 /// Most instructions that accounts add to a pair.
