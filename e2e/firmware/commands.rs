@@ -16,18 +16,6 @@ use heapledger::chip::{Address, Board, Clock, Config, Frame, HeapDescription, Ki
 use inner::Inner;
 use start::{fail, reset, write};
 
-#[cfg(target_arch = "arm")]
-use heapledger::chip::cortex_m as processor;
-#[cfg(target_arch = "riscv32")]
-use heapledger::chip::riscv as processor;
-
-pub(crate) use processor::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 struct Chip;
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
@@ -54,7 +42,7 @@ unsafe impl Board for Chip {
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
     fn ticks() -> u32 {
         TICKS.load(Relaxed)

@@ -14,16 +14,6 @@ use heapledger::chip::{Address, Board, Clock, Config, GuardedAllocator, HeapDama
 use inner::{Inner, MEMORY, MEMORY_BYTES};
 use start::{fail, reset};
 
-#[cfg(target_arch = "arm")]
-pub(crate) use heapledger::chip::cortex_m::without_interrupts;
-#[cfg(target_arch = "riscv32")]
-pub(crate) use heapledger::chip::riscv::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 struct Chip;
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
@@ -66,7 +56,7 @@ unsafe impl Board for Chip {
     heapledger::guarded_heaps!(full, (MEMORY.first(), MEMORY_BYTES));
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
     fn ticks() -> u32 {
         TICKS.load(Relaxed)

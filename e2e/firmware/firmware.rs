@@ -18,14 +18,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use heapledger::chip::{Board, ChipAllocator, Clock, Config, HeapDescription, cortex_m};
 use inner::Inner;
-use start::{fail, reset, write};
-
-pub(crate) use cortex_m::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
+use start::{reset, write};
 
 struct Firmware;
 
@@ -47,7 +40,7 @@ unsafe impl Board for Firmware {
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
 
     fn build_id() -> &'static [u8] {
@@ -89,7 +82,7 @@ static TRUTH: Truth = Truth {
 
 /// Says that a block is kept.
 fn keep<T>(block: *const T, bytes: usize, who: u32) {
-    without_interrupts(|| {
+    inner::without_interrupts(|| {
         let at = TRUTH.count.load(Relaxed);
         let words = [block as usize as u32, bytes as u32, who];
         TRUTH.blocks[at as usize].iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));

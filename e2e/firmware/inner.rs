@@ -1,11 +1,19 @@
 //! An allocator for firmware under test: blocks of powers of two bytes; what is given back is given again, the last first. Nothing
-//! in it panics.
+//! in it panics. And what all such firmware does with interrupts, and should it panic.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 
-use crate::without_interrupts;
+#[cfg(target_arch = "arm")]
+pub(crate) use heapledger::chip::cortex_m::without_interrupts;
+#[cfg(target_arch = "riscv32")]
+pub(crate) use heapledger::chip::riscv::without_interrupts;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    crate::start::fail(101)
+}
 
 pub(crate) struct Inner(UnsafeCell<Given>);
 

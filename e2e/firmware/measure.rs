@@ -15,16 +15,6 @@ use heapledger::chip::{Clock, Config, HeapDescription, RegionBytes};
 use inner::Inner;
 use start::{fail, say};
 
-#[cfg(target_arch = "arm")]
-pub(crate) use heapledger::chip::cortex_m::without_interrupts;
-#[cfg(target_arch = "riscv32")]
-pub(crate) use heapledger::chip::riscv::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 /// Stacks.
 const STACKS: usize = 40;
 /// Room for so many blocks. Of these, 83 of 100 live while it is measured.
@@ -93,7 +83,7 @@ unsafe impl heapledger::chip::Board for Chip {
 
     #[inline(always)]
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
     #[inline(always)]
     fn ticks() -> u32 {

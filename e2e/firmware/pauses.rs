@@ -21,13 +21,6 @@ use heapledger::chip::cortex_m as processor;
 #[cfg(target_arch = "riscv32")]
 use heapledger::chip::riscv as processor;
 
-pub(crate) use processor::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 const STACKS: usize = 40;
 /// Most blocks that live.
 const BLOCKS: usize = 10_000;
@@ -60,7 +53,7 @@ unsafe impl Board for Chip {
 
     #[inline(always)]
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(|| {
+        inner::without_interrupts(|| {
             let before = clock();
             let result = work();
             let after = clock();

@@ -15,16 +15,6 @@ use heapledger::chip::{Board, Config, ErrorKind, FoundAt, GuardedAllocator, Heap
 use inner::{Inner, MEMORY, MEMORY_BYTES};
 use start::{fail, say};
 
-#[cfg(target_arch = "arm")]
-pub(crate) use heapledger::chip::cortex_m::without_interrupts;
-#[cfg(target_arch = "riscv32")]
-pub(crate) use heapledger::chip::riscv::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 struct Chip;
 
 /// What was told, by when it was found.
@@ -49,7 +39,7 @@ unsafe impl Board for Chip {
     heapledger::guarded_heaps!(full, (MEMORY.first(), MEMORY_BYTES));
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
 
     fn damaged(found: &HeapDamage) {

@@ -22,13 +22,6 @@ use heapledger_wire::rtt::Ring;
 use inner::Inner;
 use start::{fail, write};
 
-pub(crate) use cortex_m::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 fn get(register: usize) -> u32 {
     // SAFETY: a register of this machine.
     unsafe { with_exposed_provenance::<u32>(register).read_volatile() }
@@ -74,7 +67,7 @@ unsafe impl Board for Firmware {
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
 
     fn ticks() -> u32 {

@@ -13,16 +13,6 @@ use heapledger::chip::{Address, Board, ChipAllocator, Config, Placed};
 use inner::Inner;
 use start::{fail, reset, say};
 
-#[cfg(target_arch = "arm")]
-pub(crate) use heapledger::chip::cortex_m::without_interrupts;
-#[cfg(target_arch = "riscv32")]
-pub(crate) use heapledger::chip::riscv::without_interrupts;
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    fail(101)
-}
-
 struct Chip;
 
 /// How often the firmware has started; what else it is that survives.
@@ -43,7 +33,7 @@ unsafe impl Board for Chip {
     const SURVIVES: bool = true;
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {
-        without_interrupts(work)
+        inner::without_interrupts(work)
     }
 
     /// In the middle of an update.
