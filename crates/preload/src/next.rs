@@ -40,7 +40,7 @@ use heapledger_watch::state;
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// Functions of glibc that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0. Of the
-/// operators of C++ runtimes, what they are made of. The stubs read it.
+/// operators of C++ runtimes, what they are made of: for those without an alignment, whose stubs are in `operators.rs`. The stubs read it.
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// The real `free`, to which its stub jumps, once it is known; 0 while it is to be asked about each call.
 pub(crate) static FREE: AtomicUsize = AtomicUsize::new(0);
@@ -208,8 +208,9 @@ pub(crate) fn look_who_watches() {
                 direct.store(if operators { made_of(hook, hooked) } else { 0 }, Ordering::SeqCst);
             }
         }
-        // Who changes it meanwhile in another thread sees what was stored here, or is seen here.
-        if state::is_watched() == is_watched {
+        // Who changes it meanwhile in another thread sees what was stored here, or is seen here. (A guard that begins, too.)
+        let is_same = operators == (!is_watched && operators_are_direct());
+        if state::is_watched() == is_watched && is_same {
             break;
         }
     }

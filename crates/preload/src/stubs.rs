@@ -109,12 +109,7 @@ macro_rules! call_stub {
                 crate::offered::wrap_name!($symbol),
                 ".cfi_startproc",
                 "endbr64",
-                "mov rax, [rip + {bypass} + 8 * {index}]",
-                "test rax, rax",
-                "je 4f",
-                "jmp rax",
-                "4:",
-                crate::stubs::call!(),
+                crate::stubs::pass_or_call!(),
                 ".cfi_endproc",
                 index = const $index,
                 bypass = sym crate::next::BYPASS,
@@ -145,6 +140,21 @@ macro_rules! call {
             leave
             .cfi_def_cfa rsp, 8
             ret"
+        )
+    };
+}
+
+/// On to the real function if nobody books it, else [`call`].
+macro_rules! pass_or_call {
+    () => {
+        concat!(
+            "mov rax, [rip + {bypass} + 8 * {index}]
+            test rax, rax
+            je 4f
+            jmp rax
+            4:
+            ",
+            crate::stubs::call!()
         )
     };
 }
@@ -450,7 +460,7 @@ pub(crate) const CHANGES_AT: usize = offset_of!(Shared, memory_changes);
 
 pub(crate) use crate::operators::{delete_stub, new_stub};
 pub(crate) use {
-    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, realloc_stub,
+    block_stub, call, call_stub, free_stub, go_on_if_known, jump_stub, pass_if_no_sample, pass_or_call, realloc_stub,
     restore_arguments, save_call_frame,
 };
 #[cfg(not(feature = "wrapped"))]
