@@ -12,6 +12,8 @@ use heapledger_e2e::{Result, check, skip, victim};
 fn told(scratch: &Scratch, program: &Path, words: &[&str]) -> Result<(String, String, Map)> {
     let ledger = scratch.path("x.hl");
     let mut run = command(heapledger());
+    // Where engines leave files of their own, too.
+    run.current_dir(scratch.work());
     run.args(["run", "--force", "--ledger-dir"])
         .arg(scratch.live())
         .arg("-o")
