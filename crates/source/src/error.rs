@@ -194,6 +194,17 @@ pub enum SourceError {
         /// The version.
         version: u64,
     },
+    /// A directory without a list of processes.
+    #[error("{} is a directory, but not one of `heapledger run --children -o DIR`: it has no session.jsonl", .0.display())]
+    NotASession(PathBuf),
+    /// A list of processes whose first line is something else.
+    #[error("{} is not the list of a session's processes: {what}", path.display())]
+    SessionUnread {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// A finished ledger was given where only a live one makes sense.
     #[error("{} is finished already", .0.display())]
     AlreadyFinished(PathBuf),

@@ -35,6 +35,7 @@ mod coredump;
 mod damage;
 mod decode;
 mod error;
+mod family;
 mod file;
 mod finish;
 mod finished;
@@ -63,6 +64,10 @@ mod told;
 pub use chip_guard::{ChipGuard, ChipHeap};
 pub use damage::Damage;
 pub use error::SourceError;
+pub use family::{
+    Family, FamilyEnded, FamilyHead, FamilyLine, FamilyLoss, FamilyMemory, FamilyProcess, FamilyWriter, Member,
+    MemberEnd, MemberLedger, ProcessKey, ProcessTree, SESSION_FILE, TreeProcess,
+};
 pub use finish::{Finished, More, finish, finish_with};
 pub use found::{Found, FoundIn, ImageOptions, LedgerAt, WhichLedger};
 pub use hex::is_hex;
