@@ -3,7 +3,8 @@
 // A counting library for the tests, independent of the tracker and next in line behind it:
 //     LD_PRELOAD="tracker.so:libcounter.so" COUNTER_OUT=/tmp/counts program
 // It counts what README.md here ("What counts") defines and forwards everything with dlsym(RTLD_NEXT). The counts lie in a shared
-// mapping of COUNTER_OUT.PID (COUNTER_OUT.PID.1, .2 ... after an exec in the same process), so they survive any end.
+// mapping of COUNTER_OUT.PID (COUNTER_OUT.PID.1, .2 ... after an exec in the same process), so they survive any end. Where COUNTER_OUT
+// ends in a + (which is not part of the path) forked children count, too, from their first call after the fork on.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,6 +77,7 @@ static const char names[COUNT_total][24] = {
 
 static struct entry *table;     // [0] is the head: "#counter 1" and the number of entries that follow
 static volatile char *alive;    // first byte of a page that the kernel wipes in a forked child
+static int follows_forks;
 static int state;               // 0 untouched, 1 one thread sets up, 2 ready or given up
 
 static long raw(long n, long a, long b, long c, long d, long e, long f)
@@ -142,6 +144,8 @@ static void set_up(void)
     if (!output_path(path, sizeof path))
         return;
     char *end = path + strlen(path);
+    if (end > path && end[-1] == '+')
+        end--, follows_forks = 1;
     *end++ = '.';
     end = put_number(end, raw(SYS_getpid, 0, 0, 0, 0, 0, 0));
     long fd = -EEXIST;
@@ -191,6 +195,12 @@ static void count(enum count which)
 {
     ensure_set_up();
     struct entry *t = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+    if (t != NULL && !*alive && follows_forks) {
+        // A forked child, which has one thread as yet: what is mapped is its parent's.
+        table = NULL, state = 0;
+        ensure_set_up();
+        t = table;
+    }
     if (t != NULL && *alive)
         __atomic_fetch_add(&t[which + 1].count, 1, __ATOMIC_RELAXED);
 }

@@ -59,9 +59,10 @@ pub(crate) struct RecoverArgs {
     /// Unfinished ledgers, or directories that hold some [default: all places where `run` puts them]
     #[arg(value_name = "DIR|FILE")]
     pub(crate) places: Vec<PathBuf>,
-    /// Directory for the finished ledgers, created if missing; or NAME.hl for a single ledger
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    pub(crate) output: PathBuf,
+    /// Directory for the finished ledgers, created if missing; or NAME.hl for a single ledger [default: that of their session if they
+    /// are of run --children, else the working directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
     /// List unfinished ledgers and change nothing
     #[arg(long)]
     pub(crate) list: bool,

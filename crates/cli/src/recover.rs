@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use heapledger_format::session::ending;
+use heapledger_format::session::{ending, process as key};
 use heapledger_launch::LaunchError;
+use heapledger_launch::family;
 use heapledger_launch::finish::Finisher;
 use heapledger_launch::output::directory_of;
 use heapledger_launch::recover::{self, Abandoned, Hands, Killed, Unfinished, UnfinishedState};
@@ -23,7 +24,8 @@ use crate::{FAILURE, terminal, text};
 pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
     let finds = recover::find(&arguments.places).map_err(refusal)?;
     let found = &finds.ledgers;
-    let output = &arguments.output;
+    let here = PathBuf::from(".");
+    let output = arguments.output.as_ref().unwrap_or(&here);
     let pattern = if names_a_ledger(output) {
         let shown = output.display();
         let several = "which need a directory: --output DIR";
@@ -134,9 +136,19 @@ fn one(unfinished: &Unfinished, arguments: &RecoverArgs, finisher: &mut Finisher
         return Ok(());
     }
     let mut progress = Progress::of_ours("writing the ledger", false);
+    let session = family::directory_of(live).filter(|_| arguments.output.is_none());
+    let usual = finisher.pattern.clone();
+    if let Some(session) = &session {
+        let image = ledger.process().number(key::IMAGE).and_then(|image| u32::try_from(image).ok()).unwrap_or(0);
+        finisher.pattern = family::ledger_in(session, image);
+    }
     let written = finisher.finish(live, &ledger, More::default(), &mut |done, of| progress.bytes(done, of));
+    finisher.pattern = usual;
     drop(progress);
     let written = written.with_context(|| format!("{path}: {who}"))?;
+    if let Some(session) = &session {
+        family::recovered(session, &ledger, &written).with_context(|| format!("{}", session.display()))?;
+    }
     let bytes = Figures::default().bytes(written.bytes);
     terminal::line(&format!("{path}: {who} -> {} ({bytes})", written.path.display()))?;
     Ok(())

@@ -19,7 +19,7 @@ use heapledger_launch::start::{Session, Unready};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::threshold::{Threshold, Thresholds};
 use heapledger_launch::wait::{self, Signals, Start};
-use heapledger_launch::{OWN_FAILURE, exec, live, locate, output, sys};
+use heapledger_launch::{LaunchError, OWN_FAILURE, exec, live, locate, output, sys};
 
 use self::end::Outcome;
 use self::reports::{ErrorReports, ErrorsTold};
@@ -29,6 +29,7 @@ use crate::say;
 use crate::text::shell;
 
 mod end;
+mod family;
 mod over_time;
 pub(crate) mod reports;
 mod sites;
@@ -167,6 +168,8 @@ fn carry_out(plan: Plan) -> End {
     // Blocks that are guarded can be looked at from outside.
     let is_guarded = arguments.settings.get(Key::Guard).is_some_and(|level| level != guard::OFF);
     let door = session.as_ref().filter(|_| is_guarded).and_then(|session| Door::open(&session.name, running.pid));
+    let mut arguments = arguments;
+    let family = session.as_ref().and_then(|session| family::begin(&mut arguments, session, running.pid));
     let keeper = session.as_mut().map(|session| &mut session.keeper);
     let ended = running.wait(&signals, keeper, thresholds, &mut reports, door.as_ref());
     drop(door);
@@ -176,6 +179,7 @@ fn carry_out(plan: Plan) -> End {
     }
     drop(printed);
     signals.drain();
+    let family = family.map(|watch| family::end(watch, &arguments, signals));
     if let Some(problem) = &ended.unknown {
         say(&format!("how the program ended is not to be found out: {problem}"));
     }
@@ -185,7 +189,7 @@ fn carry_out(plan: Plan) -> End {
     if let Some(session) = session {
         let left = Left::by(session);
         let errors = SharedNumber::new();
-        let outcome = Outcome { name: &name, ended: &ended, errors: &errors };
+        let outcome = Outcome { name: &name, ended: &ended, errors: &errors, family: family.as_ref() };
         let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);
         if let Some(status) = wait::aside(&signals, finish) {
             deep(|| end::say_failed(&left, status));
@@ -228,6 +232,9 @@ fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
         output::check(&path)
     };
     let Err(problem) = writable(&arguments.output) else { return Ok(()) };
+    if arguments.children.is_some() && matches!(problem, LaunchError::IsDirectory(_)) {
+        return Ok(()); // another one is made beside it, unless nothing is in it
+    }
     if arguments.output_is_asked_for {
         return Err(problem.into());
     }

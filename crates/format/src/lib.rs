@@ -33,6 +33,7 @@ pub mod counter;
 pub mod crc;
 mod element;
 pub mod errors;
+pub mod family;
 mod free_depth;
 pub mod guard;
 pub mod header;

@@ -75,9 +75,9 @@ section_kinds! {
     Sums = 22, "sums";
     /// Figures of the process over time, see [`crate::timeline::TimePoint`].
     Timeline = 23, "timeline";
-    /// Reserved: the parent's threads at a fork, each with its next number and time.
+    /// Where a fork lies in the numbers of the parent's threads, see [`crate::family::ForkCut`].
     Cut = 24, "cut";
-    /// Reserved: frees of a parent's blocks.
+    /// Frees of a parent's blocks, see [`crate::family::InheritedFree`].
     Inherited = 25, "inherited";
     /// Further counters of a small target, whose header has not all, see [`counter`].
     Counters = 26, "counters";
@@ -103,6 +103,7 @@ pub const COPIED_FIRST: &[SectionKind] = &[
     SectionKind::Heaps,
     SectionKind::Threads,
     SectionKind::Errors,
+    SectionKind::Inherited,
     SectionKind::AccountFrees,
     SectionKind::Accounts,
     SectionKind::Timeline,

@@ -10,149 +10,93 @@ pub const VARIABLE: &str = "HEAPLEDGER";
 /// Longest value of it that is read.
 pub const VARIABLE_BYTES_MAX: usize = 4096;
 
-/// A key of the variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+macro_rules! keys {
+    ($($(#[$doc:meta])* $id:ident = $name:literal;)*) => {
+        /// A key of the variable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Key { $($(#[$doc])* $id),* }
+        impl Key {
+            /// All of them.
+            pub const ALL: [Key; [$(Key::$id),*].len()] = [$(Key::$id),*];
+            /// As it is written.
+            pub const fn name(self) -> &'static str {
+                match self { $(Key::$id => $name),* }
+            }
+        }
+    };
+}
+
+keys! {
     /// Where the directory of ledgers is.
-    Dir,
+    Dir = "dir";
     /// The run's number, in hexadecimal digits.
-    Session,
+    Session = "session";
     /// The one process that is to be recorded.
-    Pid,
+    Pid = "pid";
     /// Most bytes of the ledger.
-    MaxLedger,
+    MaxLedger = "max-ledger";
     /// How many freed blocks are remembered.
-    History,
+    History = "history";
     /// Most frames of a stack.
-    Depth,
+    Depth = "depth";
     /// What is not recorded: any of [`PARTS`], joined by `+`.
-    Without,
+    Without = "without";
     /// Mean bytes between two samples.
-    Sample,
+    Sample = "sample";
     /// One of [`unwind::ALL`].
-    Unwind,
+    Unwind = "unwind";
     /// Fewest frames with which a fast stack is believed.
-    Fallback,
+    Fallback = "fallback";
     /// 1: every stack is taken twice, and compared.
-    CheckStacks,
+    CheckStacks = "check-stacks";
     /// 0: the last stack is of no help with the next.
-    Reuse,
+    Reuse = "reuse";
     /// 1: it is accounted for who holds how much of which heap.
-    Accounts,
+    Accounts = "accounts";
     /// A label of the whole run, `KEY=VALUE`; several.
-    Label,
+    Label = "label";
     /// When a program that records itself begins: one of [`begin::ALL`].
-    Begin,
+    Begin = "begin";
     /// What becomes of its ledger at its end: one of [`at_exit::ALL`].
-    AtExit,
+    AtExit = "at-exit";
     /// The file that the ledger is finished into.
-    Output,
+    Output = "output";
     /// How blocks are guarded: one of [`guard::ALL`].
-    Guard,
+    Guard = "guard";
     /// Where freed blocks wait before their memory is used again: so many bytes of them.
-    Quarantine,
+    Quarantine = "quarantine";
     /// Where each block has pages of its own: so many bytes of them.
-    GuardMemory,
+    GuardMemory = "guard-memory";
     /// How pages are closed: one of [`guard_by::ALL`].
-    GuardBy,
+    GuardBy = "guard-by";
     /// And so many of them.
-    QuarantineBlocks,
+    QuarantineBlocks = "quarantine-blocks";
     /// Guarded blocks are looked at again and again: after so many allocations, or so many milliseconds (`50ms`).
-    CheckEvery,
+    CheckEvery = "check-every";
     /// What new blocks are filled with, where they are: a byte in two hexadecimal digits, or [`guard::NO_FILL`].
-    FillNew,
+    FillNew = "fill-new";
     /// The same of freed ones.
-    FillFreed,
+    FillFreed = "fill-freed";
     /// So many bytes of a block are filled at most.
-    FillBytes,
+    FillBytes = "fill-bytes";
     /// So many bytes are watched on both sides of a block at least, where blocks lie apart.
-    Redzone,
+    Redzone = "redzone";
     /// 1: the program ends with the first error.
-    HaltOnError,
+    HaltOnError = "halt-on-error";
     /// Most frames of the stack of a call or an access that is an error.
-    ErrorDepth,
+    ErrorDepth = "error-depth";
     /// What blocks at closed pages are aligned to at least: 16, or less, so that they end closer to their page.
-    GuardAlign,
+    GuardAlign = "guard-align";
     /// What is taken of the stack of a call that ends a block: a [`FreeDepth`](crate::FreeDepth).
-    FreeDepth,
+    FreeDepth = "free-depth";
+    /// Which processes are recorded beside that one, each in a ledger of its own: [patterns](crate::family::children_match) of names of programs.
+    Children = "children";
 }
 
 impl Key {
-    /// All of them.
-    pub const ALL: [Key; 31] = [
-        Key::Dir,
-        Key::Session,
-        Key::Pid,
-        Key::MaxLedger,
-        Key::History,
-        Key::Depth,
-        Key::Without,
-        Key::Sample,
-        Key::Unwind,
-        Key::Fallback,
-        Key::CheckStacks,
-        Key::Reuse,
-        Key::Accounts,
-        Key::Label,
-        Key::Begin,
-        Key::AtExit,
-        Key::Output,
-        Key::Guard,
-        Key::Quarantine,
-        Key::GuardMemory,
-        Key::GuardBy,
-        Key::QuarantineBlocks,
-        Key::CheckEvery,
-        Key::FillNew,
-        Key::FillFreed,
-        Key::FillBytes,
-        Key::Redzone,
-        Key::HaltOnError,
-        Key::ErrorDepth,
-        Key::GuardAlign,
-        Key::FreeDepth,
-    ];
-
-    /// As it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Key::Dir => "dir",
-            Key::Session => "session",
-            Key::Pid => "pid",
-            Key::MaxLedger => "max-ledger",
-            Key::History => "history",
-            Key::Depth => "depth",
-            Key::Without => "without",
-            Key::Sample => "sample",
-            Key::Unwind => "unwind",
-            Key::Fallback => "fallback",
-            Key::CheckStacks => "check-stacks",
-            Key::Reuse => "reuse",
-            Key::Accounts => "accounts",
-            Key::Label => "label",
-            Key::Begin => "begin",
-            Key::AtExit => "at-exit",
-            Key::Output => "output",
-            Key::Guard => "guard",
-            Key::Quarantine => "quarantine",
-            Key::GuardMemory => "guard-memory",
-            Key::GuardBy => "guard-by",
-            Key::QuarantineBlocks => "quarantine-blocks",
-            Key::CheckEvery => "check-every",
-            Key::FillNew => "fill-new",
-            Key::FillFreed => "fill-freed",
-            Key::FillBytes => "fill-bytes",
-            Key::Redzone => "redzone",
-            Key::HaltOnError => "halt-on-error",
-            Key::ErrorDepth => "error-depth",
-            Key::GuardAlign => "guard-align",
-            Key::FreeDepth => "free-depth",
-        }
-    }
-
     /// Whether it belongs to one process, and not to whatever a person starts: `run` makes its own, or does without.
     pub const fn is_of_one_process(self) -> bool {
-        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output)
+        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output | Key::Children)
     }
 
     /// That of this name.
@@ -356,7 +300,7 @@ pub const BASES: [Base; 4] =
 /// How the name of such a directory begins; the number of its user follows.
 pub const DIRECTORY: &str = "heapledger-";
 
-/// Endings of names in it: `SESSION-IMAGE.hlive`, `SESSION.children` …
+/// Endings of names in it: `SESSION-IMAGE.hlive`, of a child process `SESSION-IMAGE-PID.hlive`, `SESSION.children` …
 pub mod ending {
     /// Of an unfinished ledger.
     pub const LIVE: &str = ".hlive";
@@ -364,6 +308,10 @@ pub mod ending {
     pub const CHILDREN: &str = ".children";
     /// Of the symbolic link to a program that could not be recorded.
     pub const UNRECORDED: &str = ".unrecorded";
+    /// Of the sign that no further process is to be recorded: there are as many as were allowed, or their ledgers are as large.
+    pub const FULL: &str = ".full";
+    /// Of the symbolic link to the directory of a session of several processes.
+    pub const FAMILY: &str = ".session";
     /// Of the sign that the `run` of a session lives.
     pub const RUN: &str = ".run";
     /// Of the symbolic link to where a finished ledger is being written; and of that directory, `.NAME.PID.part`.
@@ -452,9 +400,9 @@ pub mod process {
     pub const MOMENT: &str = "moment";
     /// The value of [`MOMENT`] where the program had ended.
     pub const AT_END: &str = "end";
-    /// The ledger of the process that this one was forked from.
+    /// The id of the ledger of the process that this one was forked from, 32 hexadecimal digits.
     pub const PARENT_ID: &str = "parent_id";
-    /// When that was.
+    /// When that was noticed, in nanoseconds since 1970: at its first call after the fork.
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
     /// What kind of log the ledger was made of.
     pub const LOG: &str = "log";

@@ -165,8 +165,13 @@ impl Keeper {
         }
     }
 
+    /// Of the process that was started. Those of others are for [`crate::family`], or who finds them later.
+    fn own_ledgers(&self) -> impl Iterator<Item = Live> + use<> {
+        live::of_session(&self.base, &self.session).into_iter().filter(|live| live.pid.is_none())
+    }
+
     fn open_new(&mut self) {
-        for live in live::of_session(&self.base, &self.session) {
+        for live in self.own_ledgers() {
             let is_known = |kept: &Kept| kept.file.as_ref().is_some_and(|file| is_at(file, &live.path));
             if self.kept.iter().any(is_known) {
                 continue;
@@ -209,7 +214,7 @@ impl Keeper {
         let newest = self.kept.iter_mut().max_by_key(|kept| kept.live.image);
         self.looks.take().into_iter().zip(newest).for_each(|(mut looks, newest)| looks.look_now(newest, false));
         // What could not be opened is told of by who tries again.
-        for live in live::of_session(&self.base, &self.session) {
+        for live in self.own_ledgers() {
             if !self.kept.iter().any(|kept| kept.live == live) {
                 self.kept.push(Kept { live, file: None, curve: None });
             }
@@ -286,7 +291,7 @@ impl Kept {
                 continue;
             }
             // The image numbers of one session in one directory; another may have taken ours.
-            let names = (self.live.image..).map(|image| Live::name(&self.live.session, image));
+            let names = (self.live.image..).map(|image| Live::name(&self.live.session, image, self.live.pid));
             for path in names.map(|name| directory.join(name)).take(100) {
                 let mut options = fs::OpenOptions::new();
                 match options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&path) {

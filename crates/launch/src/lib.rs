@@ -12,6 +12,7 @@ pub mod end;
 pub mod entered;
 mod error;
 pub mod exec;
+pub mod family;
 pub mod finish;
 pub mod finished;
 pub mod freeze;

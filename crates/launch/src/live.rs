@@ -20,27 +20,32 @@ use crate::sys;
 /// How often a directory is made that somebody removes at the same moment.
 const TRIES: usize = 100;
 
-/// An unfinished ledger, by its name `SESSION-IMAGE.hlive`.
+/// An unfinished ledger, by its name: `SESSION-IMAGE.hlive`, of a child process `SESSION-IMAGE-PID.hlive`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Live {
     /// Which run it belongs to.
     pub session: String,
     /// Which program of the process: each exec begins the next.
     pub image: u32,
+    /// The number of its process as that knows itself, if it is not the one that was started.
+    pub pid: Option<u32>,
     /// The file.
     pub path: PathBuf,
 }
 
 impl Live {
     /// Its name, of so many programs of this run.
-    pub fn name(session: &str, image: u32) -> String {
-        format!("{session}-{image}{}", ending::LIVE)
+    pub fn name(session: &str, image: u32, pid: Option<u32>) -> String {
+        let pid = pid.map_or_else(String::new, |pid| format!("-{pid}"));
+        format!("{session}-{image}{pid}{}", ending::LIVE)
     }
 
     /// Takes the name apart. `None` if it is not the name of a ledger.
     pub fn from_path(path: &Path) -> Option<Live> {
-        let (session, image) = path.file_name()?.to_str()?.strip_suffix(ending::LIVE)?.rsplit_once('-')?;
-        Some(Live { session: session.to_owned(), image: image.parse().ok()?, path: path.to_owned() })
+        let mut parts = path.file_name()?.to_str()?.strip_suffix(ending::LIVE)?.split('-');
+        let (session, image, pid) = (parts.next()?, parts.next()?.parse().ok()?, parts.next());
+        let pid = pid.map(str::parse).transpose().ok()?;
+        parts.next().is_none().then(|| Live { session: session.to_owned(), image, pid, path: path.to_owned() })
     }
 }
 
@@ -201,7 +206,13 @@ mod tests {
     fn names_are_taken_apart() {
         let live = Live::from_path(Path::new("/x/0123456789abcdef-12.hlive")).expect("a ledger");
         assert_eq!((live.session.as_str(), live.image), ("0123456789abcdef", 12));
-        for other in ["/x/0123.children", "/x/a.hlive", "/x/a-b.hlive", "/x/a-1.hl"] {
+        assert_eq!(live.pid, None);
+        let child = Live::from_path(Path::new("/x/0123456789abcdef-3-4711.hlive")).expect("a ledger");
+        assert_eq!((child.image, child.pid), (3, Some(4711)));
+        assert_eq!(Live::name(&child.session, 3, child.pid), "0123456789abcdef-3-4711.hlive");
+        for other in
+            ["/x/0123.children", "/x/a.hlive", "/x/a-b.hlive", "/x/a-1.hl", "/x/a-1-b.hlive", "/x/a-1-2-3.hlive"]
+        {
             assert_eq!(Live::from_path(Path::new(other)), None, "{other}");
         }
     }

@@ -107,7 +107,7 @@ fn named(path: &Path) -> Result<Live, LaunchError> {
         return Err(LaunchError::Finished(path.to_owned()));
     }
     let session = ledger.process().text(key::SESSION).unwrap_or_default();
-    Ok(Live { session, image: 0, path: path.to_owned() })
+    Ok(Live { session, image: 0, pid: None, path: path.to_owned() })
 }
 
 /// What becomes of what nobody needs.

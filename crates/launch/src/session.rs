@@ -20,7 +20,7 @@ use crate::sys::{Lock, LockKind};
 /// How often a sign is put up that somebody takes down at the same moment.
 const TRIES: usize = 100;
 /// Names that may lie beside ledgers, by how they end.
-const BESIDE: [&str; 3] = [ending::RUN, ending::CHILDREN, ending::UNRECORDED];
+const BESIDE: [&str; 5] = [ending::RUN, ending::CHILDREN, ending::UNRECORDED, ending::FULL, ending::FAMILY];
 
 /// The sign that `run` lives: a locked file, which the system unlocks however we end.
 pub struct Sign {
@@ -102,6 +102,11 @@ fn beside(directory: &Path, session: &str, ending: &str) -> PathBuf {
 /// The file that counts children.
 pub fn children_file(directory: &Path, session: &str) -> PathBuf {
     beside(directory, session, ending::CHILDREN)
+}
+
+/// The symbolic link to the directory of a session of several processes.
+pub fn family_link(directory: &Path, session: &str) -> PathBuf {
+    beside(directory, session, ending::FAMILY)
 }
 
 /// The symbolic link in which a program that could not be recorded left its path.

@@ -195,6 +195,25 @@ pub fn end_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
+/// A descriptor that becomes readable when a process ends, which need not be a child. The number may be another process's by now: who
+/// asks compares.
+pub fn process_end(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else knows. It is small.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// What this thread does from now on gives way to others' work.
+pub fn be_nice() {
+    const NICENESS: i32 = 10;
+    // SAFETY: sets a number of this thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+}
+
 /// Ends the process at once: no destructors, no exit handlers. For a forked child that could not exec.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: ends the process.

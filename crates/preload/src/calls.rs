@@ -123,9 +123,10 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         frame.booked_by = BookedBy::NOBODY;
         return function;
     }
-    if hooked.family == Family::Cxx && next::cxx_is_before_us() || !hooks::follows(&SHARED) {
+    if hooked.family == Family::Cxx && next::cxx_is_before_us()
+        || !hooks::follows(&SHARED) && !hooks::note_fork(&SHARED)
+    {
         frame.booked_by = BookedBy::NOBODY;
-        hooks::note_fork(&SHARED);
         return if watched::is_on() { watched::unrecorded_begins(hook, hooked, frame, function) } else { function };
     }
     // What a second call made for this one's sake will have in common with it.

@@ -70,23 +70,21 @@ fn gave_to<const HOOK: usize>(frame: &Caller, block: usize, book: impl Fn(Option
     let hooked = &const { hooked_at(HOOK) };
     let size = size_asked(hooked.shape, frame);
     note_library(HOOK, frame, size);
-    match hooks::ready(&SHARED) {
-        Some(thread)
-            if is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)) =>
-        {
-            if block == 0 {
-                failed_inside(HOOK, frame);
-            }
+    let thread = hooks::ready(&SHARED);
+    if let Some(thread) = &thread
+        && (is_own_call(frame) || thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, size)))
+    {
+        if block == 0 {
+            failed_inside(HOOK, frame);
         }
-        // None: the thread's first call.
-        thread if thread.is_some() || hooks::is_on(&SHARED) => {
-            if block == 0 {
-                call_failed(HOOK, frame);
-            } else {
-                return book(thread, size);
-            }
+        return block;
+    }
+    // None: the thread's first call, or that of a forked child.
+    if thread.is_some() || hooks::is_on(&SHARED) || hooks::note_fork(&SHARED) {
+        if block != 0 {
+            return book(thread, size);
         }
-        _ => hooks::note_fork(&SHARED),
+        call_failed(HOOK, frame);
     }
     block
 }

@@ -3,6 +3,7 @@
 //! A child is off from its first instruction on. What the parent's recorder knew is of the parent's blocks and threads; of it
 //! nothing is kept, and blocks that the child has inherited are not in its ledger.
 
+use crate::family::{self, Cuts};
 use crate::options::Request;
 use crate::private::Alone;
 use crate::section;
@@ -13,23 +14,41 @@ use core::sync::atomic::Ordering;
 use heapledger_linux::{syscall, tls};
 
 /// Starts recording in a forked child, as `request` says. The child has one thread, and that is not inside the recorder: a
-/// child that was forked from a signal handler in the middle of a hook is refused.
+/// child that was forked from a signal handler in the middle of a hook is refused. `stack_pointer`: where the program stands.
 ///
 /// # Errors
 /// If this is not such a child, and whatever else keeps a process from being recorded.
-pub fn begin_in_child(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
+pub fn begin_in_child(
+    shared: &'static Shared,
+    hooks: &Hooks,
+    request: &Request,
+    stack_pointer: usize,
+) -> Result<(), NotStarted> {
     let _signals = syscall::SignalsBlocked::new();
     let phase = shared.phase.load(Ordering::Acquire);
     let has_begun = phase == Phase::On as u8 || phase == Phase::Off as u8;
     // A child that shares the parent's memory is entered like the parent, and one that was stopped is no child.
     let is_child = !shared.switch.follows() && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
-    let is_inside = ThreadState::of_this_thread().is_some_and(|state| state.guard.load(Ordering::Relaxed) != 0);
+    let state = ThreadState::of_this_thread();
+    let is_inside = state.is_some_and(|state| state.guard.load(Ordering::Relaxed) != 0);
     if !has_begun || shared.ledger().mapping().is_none() || !is_child || is_inside {
         return Err(NotStarted::Again);
     }
     // SAFETY: this process has one thread, no signal can interrupt it, and it is not inside the recorder.
+    let alone = unsafe { Alone::new() };
+    let cuts = Cuts::taken(&|tell| shared.threads.each_cut(&alone, tell));
+    // SAFETY: as above.
     unsafe { forget(shared) };
-    start::start(shared, hooks, request)
+    family::has_forked();
+    start::start(shared, hooks, request)?;
+    if let Some(state) = state {
+        // If there is no room for it, the thread gets another one with its next call.
+        let _ = shared.threads.register_again(shared, stack_pointer, state, &alone);
+    }
+    if request.forked.is_some() {
+        cuts.write(shared);
+    }
+    Ok(())
 }
 
 /// Makes the tables those of a process in which nothing was recorded, and gives their memory back.
@@ -40,7 +59,7 @@ unsafe fn forget(shared: &'static Shared) {
     // SAFETY: the caller's.
     unsafe {
         let alone = Alone::new();
-        shared.threads.unmap(shared.depth_limit(), &alone);
+        shared.threads.discard(shared.depth_limit(), &alone);
         shared.index.unmap(&alone);
         shared.inner.unmap(&alone);
         shared.sites.unmap(&alone);
@@ -56,7 +75,7 @@ unsafe fn forget(shared: &'static Shared) {
             section::leave(mapping, &alone);
         }
         // Zeros are what `Shared::new` makes: a static of them has no bytes in the library's file.
-        core::ptr::write_bytes((&raw const *shared).cast_mut().cast::<u8>(), 0, size_of::<Shared>());
+        alone.make_zeros((&raw const *shared).cast_mut());
     }
     tls::set(0);
     tls::set_gap(0);

@@ -36,6 +36,8 @@ use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
 use crate::enclosing::{self, Call};
 use crate::errors;
+use crate::family;
+pub use crate::family::note_fork;
 use crate::frees;
 use crate::layouts::Says;
 use crate::reallocation::Reallocation;
@@ -268,7 +270,9 @@ fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind,
         let is_known = policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
             access.look_at_layout(slot, says, (registers, Some(number)));
         });
-        if !is_known && says.given_back().is_some() {
+        if !is_known && access.shared.settings().is_forked {
+            access.aside(move |access| access.inherited_ends(address as u64, by, ended.site));
+        } else if !is_known && says.given_back().is_some() {
             access.aside(move |access| {
                 if let Some(given_back) = says.given_back() {
                     access.look_at_unknown(address as u64, given_back, registers, FoundAt::Free);
@@ -455,7 +459,11 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
         }
     };
     let site = |access: &mut Access| frees::site_apart(access, registers);
-    policy::settle(&mut access, end.begun.detached(), end.by, &outcome, site);
+    let detached = end.begun.detached();
+    if detached.is_none() && access.shared.settings().is_forked && !matches!(outcome, Reallocated::Failed) {
+        family::inherited_moves(&mut access, registers, end.refused.block, end.by);
+    }
+    policy::settle(&mut access, detached, end.by, &outcome, site);
 }
 
 /// Compiled once, and not into each hook.
@@ -477,14 +485,6 @@ pub fn program_exits(shared: &'static Shared) {
     let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
     if let Ok(access) = Access::enter(shared, &registers, &sign) {
         access.shared.threads.note_exit(access.shared);
-    }
-}
-
-/// Nothing is recorded here: if that is because this is a forked child, it says so, once.
-#[inline]
-pub fn note_fork(shared: &'static Shared) {
-    if shared.phase.load(Ordering::Relaxed) == Phase::On as u8 && !shared.switch.follows() {
-        crate::start::note_forked_child(shared);
     }
 }
 

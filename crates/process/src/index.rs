@@ -66,22 +66,31 @@ impl Index {
     /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
     pub fn resident_bytes(&self) -> u64 {
         let leaves = |middle: &Table<Middle>| {
-            let leaves = middle.get().map_or(&[][..], |leaves| leaves);
-            middle
-                .resident_bytes()
-                .wrapping_add(leaves.iter().filter(|leaf| leaf.is_there()).map(Table::resident_bytes).sum::<u64>())
+            let mut bytes = middle.resident_bytes();
+            middle.each_present(&mut |leaf| {
+                if leaf.is_there() {
+                    bytes = bytes.wrapping_add(leaf.resident_bytes());
+                }
+            });
+            bytes
         };
         let tables = self.top.iter().map(leaves).sum::<u64>();
-        tables.wrapping_add(self.chunks.iter().map(Table::resident_bytes).sum::<u64>())
+        tables.wrapping_add(self.chunks_in_use().map(Table::resident_bytes).sum::<u64>())
     }
 
     /// Gives the memory of the map back.
     pub(crate) fn unmap(&self, alone: &Alone) {
         for middle in &self.top {
-            middle.get().into_iter().flatten().for_each(|leaf| leaf.unmap(alone));
+            middle.each_present(&mut |leaf| leaf.unmap(alone));
             middle.unmap(alone);
         }
-        self.chunks.iter().for_each(|chunk| chunk.unmap(alone));
+        self.chunks_in_use().for_each(|chunk| chunk.unmap(alone));
+    }
+
+    /// Those that there may be: to look at the others would cost page faults.
+    fn chunks_in_use(&self) -> impl Iterator<Item = &Table<Chunk>> {
+        let units = self.units.load(Ordering::Relaxed) as usize;
+        self.chunks.iter().take(units.div_ceil(CHUNK_UNITS).wrapping_add(1))
     }
 
     #[inline(always)]

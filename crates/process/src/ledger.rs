@@ -25,6 +25,7 @@
 
 use crate::accounts::{ACCOUNTS_MAX, FREED_ROWS_MAX};
 use crate::errors::{ERROR_BYTES, ERRORS_MAX};
+use crate::family::{self, INHERITED_MAX};
 use crate::folding::{AccountWords, FreedWords};
 use crate::heaps;
 use crate::section::{HeaderPage, Section};
@@ -91,7 +92,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 21;
+const SECTIONS: usize = 23;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -144,6 +145,8 @@ const PLANS: [Plan; SECTIONS] = [
         room: room(64, 64, ThreadRow::OTHER.0 as u64),
     },
     Plan { kind: SectionKind::Sums, element_bytes: size_of::<SumWords>(), room: room(8, 512, SUMS_MAX) },
+    Plan { kind: SectionKind::Cut, element_bytes: family::CUT_BYTES, room: room(64, 64, ThreadRow::OTHER.0 as u64) },
+    Plan { kind: SectionKind::Inherited, element_bytes: family::INHERITED_BYTES, room: room(16, 512, INHERITED_MAX) },
     Plan { kind: SectionKind::Timeline, element_bytes: POINT_BYTES, room: room(64, 0, POINTS_MAX) },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
@@ -379,7 +382,7 @@ impl Ledger {
                 self.backed_bytes.fetch_add(step as u64, Ordering::Relaxed);
                 let elements = backed_bytes.wrapping_add(step).checked_div(element).unwrap_or(0) as u64;
                 section.skips.store(0, Ordering::Relaxed);
-                section.backed_word().store(elements.min(section.capacity()), Ordering::Release);
+                section.set_backed(elements.min(section.capacity()));
                 return true;
             }
         }

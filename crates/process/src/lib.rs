@@ -96,6 +96,8 @@ pub mod errors;
 #[cfg(not(feature = "loom"))]
 pub mod families;
 #[cfg(not(feature = "loom"))]
+pub mod family;
+#[cfg(not(feature = "loom"))]
 pub mod faults;
 #[cfg(not(feature = "loom"))]
 pub mod finish;

@@ -103,6 +103,13 @@ pub fn first_call(host: &'static Host) {
     }
 }
 
+/// What the library of hooks knows, for a forked child that begins.
+pub(crate) fn with_hooks(begin: &mut Begin) {
+    if let Some(host) = HOST.get() {
+        (host.hooks)(begin);
+    }
+}
+
 /// Nothing will be recorded in this process, for a reason that the library of hooks knows.
 #[cold]
 pub fn stay_off(host: &'static Host, reason: &[u8]) {

@@ -1,10 +1,12 @@
 //! What is asked of the recorder: a value, and the environment variable `HEAPLEDGER` (`key=value,key=value…`), which wins.
 #![forbid(unsafe_code)]
 
+use crate::family::ForkedFrom;
 use crate::guarding::Guarding;
 use crate::history::CHUNK_ENTRIES;
 use core::ffi::CStr;
 use heapledger_format::FreeDepth;
+use heapledger_format::family::CHILDREN_BYTES_MAX;
 use heapledger_format::record::Options;
 use heapledger_format::session::{
     self, DEPTH_LIMIT, DEPTH_LIMIT_MAX, FALLBACK, HISTORY_ENTRIES, HISTORY_ENTRIES_MAX, Key, LABELS_BYTES_MAX,
@@ -152,7 +154,7 @@ pub struct Request {
     /// The ledger is the process's own memory, and no file: it ends with the process, unless it is
     /// copied before.
     pub in_memory: bool,
-    /// Forked children leave a word beside the ledger that they are not recorded: who finishes it counts them.
+    /// ForkedFrom children leave a word beside the ledger that they are not recorded: who finishes it counts them.
     pub notes_children: bool,
     /// How blocks are guarded.
     pub guard: Guarding,
@@ -160,6 +162,10 @@ pub struct Request {
     pub begins_late: bool,
     /// Labels of the whole run, `KEY=VALUE`, with line ends between.
     pub labels: Text<{ LABELS_BYTES_MAX + 1 }>,
+    /// Which processes are recorded beside the one of [`Request::pid`], as patterns; empty: none.
+    pub children: Text<{ CHILDREN_BYTES_MAX + 1 }>,
+    /// This process was forked from one that is recorded, too.
+    pub forked: Option<ForkedFrom>,
     /// A key or value that was not understood, for one message.
     pub unknown: Text<64>,
 }
@@ -190,6 +196,8 @@ impl Default for Request {
             guard: Guarding::usual(),
             begins_late: false,
             labels: Text::new(),
+            children: Text::new(),
+            forked: None,
             unknown: Text::new(),
         }
     }
@@ -264,7 +272,7 @@ impl Request {
         let key = Key::of(key)?;
         match key {
             Key::Dir => {
-                self.dir = percent_decoded(value);
+                self.dir = text::percent_decoded(value);
                 (!self.dir.is_cut()).then_some(())?;
             }
             Key::Session => self.session = Some(text::hex(value)?),
@@ -280,7 +288,7 @@ impl Request {
             Key::Sample => self.sample = text::number(value).filter(|bytes| *bytes <= SAMPLE_MAX)?,
             Key::Accounts => self.accounts = Accounting::of(switch(value)?),
             Key::Label => {
-                let label = percent_decoded(value);
+                let label: Text<PATH_BYTES_MAX> = text::percent_decoded(value);
                 let room = LABELS_BYTES_MAX.checked_sub(self.labels.bytes().len())?;
                 (session::is_label(label.bytes()) && !label.is_cut() && label.bytes().len() < room).then_some(())?;
                 if !self.labels.bytes().is_empty() {
@@ -307,9 +315,13 @@ impl Request {
             | Key::HaltOnError
             | Key::ErrorDepth
             | Key::GuardAlign => self.guard.set(key, value)?,
+            Key::Children => {
+                self.children = text::percent_decoded(value);
+                (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
+            }
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
-                self.output = percent_decoded(value);
+                self.output = text::percent_decoded(value);
                 (!self.output.is_cut() && !self.output.bytes().is_empty()).then_some(())?;
                 self.at_exit = self.at_exit.or(Some(AtExit::Finish));
             }
@@ -336,25 +348,6 @@ fn switch(value: &[u8]) -> Option<bool> {
         b"1" => Some(true),
         _ => None,
     }
-}
-
-fn percent_decoded(value: &[u8]) -> Text<PATH_BYTES_MAX> {
-    let mut decoded = Text::new();
-    let mut rest = value;
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        let code = after.get(..2).and_then(text::hex).filter(|_| *first == b'%');
-        match code {
-            Some(code) => {
-                decoded.push(&[code as u8]);
-                rest = after.get(2..).unwrap_or(&[]);
-            }
-            None => {
-                decoded.push(&[*first]);
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Periodic {
     pub fn tick(&self, shared: &'static Shared) {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let is_due = count.checked_rem(self.allocations.load(Ordering::Relaxed)) == Some(0) && self.is_time();
-        // Forked children have nobody who reads what is found, and nearly all of their blocks are their parent's.
+        // ForkedFrom children have nobody who reads what is found, and nearly all of their blocks are their parent's.
         if is_due && hooks::follows(shared) {
             let _blocked = SignalsBlocked::new();
             let (free, own) = (0, syscall::getpid());

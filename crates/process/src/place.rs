@@ -29,6 +29,8 @@ const DIRECTORY_TRIES: usize = 16;
 pub(crate) struct Opening<'a> {
     pub(crate) request: &'a Request,
     pub(crate) session: u64,
+    /// Whether it is of another process than the one that was started, and has its number in its name.
+    pub(crate) is_child: bool,
     pub(crate) id: [u8; 16],
     pub(crate) start_unix_ns: u64,
 }
@@ -142,12 +144,11 @@ impl Opening<'_> {
 
     fn path(&self, dir: &CStr, image: u64) -> Result<Text<PATH_BYTES_MAX>, &'static [u8]> {
         let mut path = Text::new();
-        path.push(dir.to_bytes())
-            .push(b"/")
-            .push_hex(self.session)
-            .push(b"-")
-            .push_number(image)
-            .push(ending::LIVE.as_bytes());
+        path.push(dir.to_bytes()).push(b"/").push_hex(self.session).push(b"-").push_number(image);
+        if self.is_child {
+            path.push(b"-").push_number(u64::from(syscall::getpid()));
+        }
+        path.push(ending::LIVE.as_bytes());
         if path.is_cut() { Err(b"the ledger's path is too long") } else { Ok(path) }
     }
 

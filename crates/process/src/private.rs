@@ -69,6 +69,24 @@ impl Alone {
     pub(crate) unsafe fn new() -> Alone {
         Alone(())
     }
+
+    /// Makes a static value all zeros again. Whole pages are given back, and not written to: after a fork that would copy them first.
+    ///
+    /// # Safety
+    /// Zeros are a value of it, and it has no bytes in a file: its whole pages are the kernel's zeros at first.
+    pub(crate) unsafe fn make_zeros<T>(&self, value: *mut T) {
+        let start = value as usize;
+        let end = start.wrapping_add(size_of::<T>());
+        let (first, last) = (start.next_multiple_of(PAGE_BYTES), end & !PAGE_BYTES.wrapping_sub(1));
+        // SAFETY: whole pages of the value, which the caller may lose.
+        let given = first < last
+            && unsafe { syscall::change(first as *mut u8, last.wrapping_sub(first), advice::DONT_NEED) }.is_ok();
+        let (first, last) = if given { (first, last) } else { (end, end) };
+        for (from, to) in [(start, first), (last, end)] {
+            // SAFETY: bytes of the value, of which the caller says that they may be zeros.
+            unsafe { core::ptr::write_bytes(from as *mut u8, 0, to.saturating_sub(from)) };
+        }
+    }
 }
 
 /// Fresh memory for a value. `None` if there is none.
@@ -157,11 +175,27 @@ impl<T: Zeros> Table<T> {
 
     /// Gives its memory back.
     pub(crate) fn unmap(&self, _: &Alone) {
+        // Looking first: after a fork a store copies the page that this lies in.
+        if !self.is_there() {
+            return;
+        }
         let address = self.0.swap(core::ptr::null_mut(), Ordering::AcqRel);
         if !address.is_null() {
             // SAFETY: mapped with so many bytes, and nobody else is there.
             unsafe { syscall::unmap(address.cast(), pages::<T>(1)) };
         }
+    }
+}
+
+impl<E: Zeros, const COUNT: usize> Table<[E; COUNT]> {
+    /// Tells of the values that lie in pages which are present, if it was needed before: the others are zeros, and looking at them would
+    /// cost a page fault each.
+    pub(crate) fn each_present(&self, tell: &mut dyn FnMut(&'static E)) {
+        let Some(values) = self.get() else { return };
+        let in_page = const { PAGE_BYTES / size_of::<E>() };
+        syscall::each_present_page(values.as_ptr() as usize, size_of::<[E; COUNT]>(), &mut |page| {
+            values.iter().skip(page.wrapping_mul(in_page)).take(in_page).for_each(&mut *tell);
+        });
     }
 }
 
@@ -273,6 +307,9 @@ impl<T: Zeros> Run<T> {
 
     /// As [`Table::unmap`].
     pub(crate) fn unmap(&self, _: &Alone) {
+        if self.first.load(Ordering::Relaxed).is_null() {
+            return;
+        }
         let first = self.first.swap(core::ptr::null_mut(), Ordering::AcqRel);
         if !first.is_null() {
             // SAFETY: mapped with so many bytes, and nobody else is there.

@@ -1,6 +1,7 @@
 //! What is remembered between the two halves of a `realloc` hook.
 #![forbid(unsafe_code)]
 
+use crate::family::forks;
 use heapledger_format::Ticks;
 use heapledger_format::record::{ADDRESS_MAX, TIME_MAX};
 use heapledger_recorder::backend::{Number, Slot};
@@ -14,20 +15,30 @@ pub struct Reallocation {
     slot: u64,
     /// Address, and above that what is left of the time.
     address: u64,
+    /// Number, and above that of which process it is: a signal handler may fork while the real function runs, and the child come back
+    /// here with a ledger of its own.
     number: u64,
 }
+
+const NUMBER_BITS: u32 = 48;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
 impl Reallocation {
     pub(crate) fn of(detached: Detached) -> Reallocation {
         let (slot, address, number, time) = detached.into_parts();
         let (number, time) = (number.0, time.min(TIME_MAX).0);
-        Reallocation { slot: (u64::from(slot.0) + 1) | time << 32, address: address | (time >> 32) << 48, number }
+        Reallocation {
+            slot: (u64::from(slot.0) + 1) | time << 32,
+            address: address | (time >> 32) << 48,
+            number: number | u64::from(forks()) << NUMBER_BITS,
+        }
     }
 
     pub(crate) fn detached(&self) -> Option<Detached> {
-        let slot = (self.slot as u32).checked_sub(1).map(Slot)?;
+        let slot =
+            (self.slot as u32).checked_sub(1).filter(|_| self.number >> NUMBER_BITS == u64::from(forks())).map(Slot)?;
         let time = self.slot >> 32 | (self.address >> 48) << 32;
-        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number), Ticks(time))))
+        Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number & NUMBER_MASK), Ticks(time))))
     }
 }
 

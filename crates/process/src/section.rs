@@ -87,6 +87,9 @@ pub struct Section {
     pub(crate) mapped: AtomicUsize,
     used: AtomicUsize,
     backed: AtomicUsize,
+    /// Elements that this process can touch. A child that was forked in the middle of a hook goes on in its parent's file, which may have
+    /// grown since, and there the pages are closed in its own memory.
+    open: AtomicU64,
     /// Requests still to be refused without asking, and how many the last failure made it.
     pub(crate) refused: AtomicU32,
     pub(crate) skips: AtomicU32,
@@ -102,6 +105,7 @@ impl Section {
             mapped: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             backed: AtomicUsize::new(0),
+            open: AtomicU64::new(0),
             refused: AtomicU32::new(0),
             skips: AtomicU32::new(0),
         }
@@ -140,8 +144,14 @@ impl Section {
     }
 
     /// How many elements have storage.
-    pub(crate) fn backed_word(&self) -> &AtomicU64 {
+    fn backed_word(&self) -> &AtomicU64 {
         Self::cursor(&self.backed)
+    }
+
+    /// From now on so many elements have storage, and can be touched.
+    pub(crate) fn set_backed(&self, elements: u64) {
+        self.open.store(elements, Ordering::Release);
+        self.backed_word().fetch_max(elements, Ordering::Release);
     }
 
     /// Elements handed out so far.
@@ -149,8 +159,9 @@ impl Section {
         self.used_word().load(Ordering::Acquire)
     }
 
+    /// Elements that have storage and that this process can touch.
     pub(crate) fn backed(&self) -> u64 {
-        self.backed_word().load(Ordering::Acquire)
+        self.open.load(Ordering::Acquire)
     }
 
     /// Bytes that so many elements take; where an element begins.

@@ -4,6 +4,7 @@
 
 use crate::accounts::Accounts;
 use crate::errors::Errors;
+use crate::family::ForkedChildren;
 use crate::guard_memory;
 use crate::guarding::Guarding;
 use crate::heap_books::HeapBooks;
@@ -90,8 +91,10 @@ pub struct Settings {
     pub is_plain: bool,
     /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
     pub tells_of_memory: bool,
-    /// See [`Request::notes_children`](crate::options::Request::notes_children).
-    pub notes_children: bool,
+    /// What becomes of forked children.
+    pub forked_children: ForkedChildren,
+    /// This process is such a child that has begun: blocks end that it has not allocated.
+    pub is_forked: bool,
     /// How blocks are guarded.
     pub guard: Guarding,
 }
@@ -109,7 +112,8 @@ impl Settings {
             sample: 0,
             is_plain: false,
             tells_of_memory: false,
-            notes_children: false,
+            forked_children: ForkedChildren::PassBy,
+            is_forked: false,
             guard: Guarding::none(),
         }
     }

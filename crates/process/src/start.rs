@@ -3,18 +3,20 @@
 //! # fork, vfork, clone, exec
 //!
 //! - **fork, `_Fork`, raw clone without shared memory.** A page marked `MADV_WIPEONFORK` reads as zero in the child.
-//!   `Access::enter` looks before any store. It is the same word that says off, paused, on (`switch.rs`). The child adds one byte to `SESSION.children` and goes on unrecorded.
+//!   `Access::enter` looks before any store. It is the same word that says off, paused, on (`switch.rs`). The child adds a line to
+//!   `SESSION.children` and goes on unrecorded, or begins a ledger of its own (`family.rs`).
 //! - **vfork, `CLONE_VM`.** The child shares the heap, so its calls are entered like the parent's.
 //! - **exec.** The old mapping goes with the old program; its ledger is complete as it is. The library starts anew in
 //!   the new program, finds the name `SESSION-0` taken and opens `SESSION-1`. `run` finishes all of them; the last
 //!   one is what was asked for. If the process is another user's by then, it makes a directory of that user beside
 //!   the first (`Keeper::ledgers` looks into all, and orders by time).
-//! - **A program started by a child** finds `pid=` of another process in `HEAPLEDGER`, adds one byte to
-//!   `SESSION.children` and records nothing.
+//! - **A program started by a child** finds `pid=` of another process in `HEAPLEDGER`, adds a line to
+//!   `SESSION.children` and records nothing; if `children=` names it, it opens `SESSION-IMAGE-PID`.
 
 #![forbid(unsafe_code)]
 
 use crate::described;
+use crate::family::{self, ForkedChildren, Wanted};
 use crate::guarded::Level;
 use crate::guarding::Guarding;
 use crate::heaps;
@@ -168,9 +170,11 @@ fn set_up(
     request: &Request,
 ) -> Result<(), NotStarted> {
     let session = request.session.unwrap_or_else(syscall::random);
-    if request.pid.is_some_and(|pid| pid != u64::from(syscall::getpid())) {
+    let is_child = request.pid.is_some_and(|pid| pid != u64::from(syscall::getpid()));
+    let wanted = if is_child { family::wanted(request, session) } else { Wanted::Yes };
+    if wanted != Wanted::Yes {
         // A child of the watched process: its ledger is not this one.
-        if let Some(dir) = request.dir() {
+        if let Some(dir) = request.dir().filter(|_| wanted == Wanted::Refused) {
             let mut path = Text::<PATH_BYTES_MAX>::new();
             push_ledger_dir(&mut path, dir);
             // It may be another user's by now, and the first of them.
@@ -200,7 +204,8 @@ fn set_up(
         sample: request.sample,
         is_plain: request.sample == 0 && !keeps_accounts,
         tells_of_memory: hooks.tells_of_memory,
-        notes_children: request.notes_children || request.session.is_some(),
+        forked_children: ForkedChildren::of(request),
+        is_forked: request.forked.is_some(),
         guard: Guarding {
             begins_late: request.begins_late || hooks.begins_late,
             has_reader: request.session.is_some(),
@@ -208,9 +213,10 @@ fn set_up(
         },
     };
     shared.settings.change(starting, |early| *early = settings);
+    family::keep_wish(starting, request);
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
-    let opened = Opening { request, session, id, start_unix_ns };
+    let opened = Opening { request, session, is_child, id, start_unix_ns };
     let image = match shared.ledger.change(starting, |ledger| opened.ledger(ledger)) {
         Ok(image) => image,
         Err(reason) => {
@@ -325,6 +331,13 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
     let described = number(key::PID, u64::from(syscall::getpid()))
         && number(key::PPID, u64::from(syscall::getppid()))
         && number(key::START_TICKS, process::start_ticks())
+        && request.forked.as_ref().is_none_or(|forked| {
+            let mut id = Text::<40>::new();
+            for part in forked.ledger.chunks(8) {
+                id.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
+            }
+            pair(key::PARENT_ID, id.bytes()) && number(key::FORKED_UNIX_NS, forked.unix_ns)
+        })
         && number(key::UID, u64::from(syscall::getuid()))
         && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())
         && number(key::IMAGE, image)
@@ -420,9 +433,12 @@ pub fn note_forked_child(shared: &'static Shared) {
 }
 
 fn note_forked_child_here(shared: &'static Shared) {
+    if family::is_to_begin(shared) {
+        return; // with its next call
+    }
     let claimed = shared.phase.compare_exchange(Phase::On as u8, Phase::Off as u8, Ordering::AcqRel, Ordering::Relaxed);
     let (Ok(_), Some(mapping)) = (claimed, shared.ledger().mapping()) else { return };
-    if !shared.settings().notes_children {
+    if shared.settings().forked_children == ForkedChildren::PassBy {
         return;
     }
     let live = mapping.path().bytes();

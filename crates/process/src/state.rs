@@ -22,9 +22,10 @@ use crate::folding::AccountWords;
 use crate::frees::Callers;
 use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
-use crate::private::Alone;
 use crate::slots::LOCAL_MAX;
 use crate::sums::{self, CutWords};
+
+mod forked;
 
 /// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
 pub const CACHE_SETS: usize = 4096;
@@ -133,7 +134,7 @@ impl NewState {
 
 impl Drop for NewState {
     fn drop(&mut self) {
-        // SAFETY: nobody else has seen it.
+        // SAFETY: nobody else has seen it; 0 bytes of what is not to be given back.
         unsafe { syscall::unmap(self.state.as_ptr().cast(), self.bytes) };
     }
 }
@@ -280,14 +281,6 @@ impl ThreadState {
     /// All states that there are, of threads that are gone, too.
     pub(crate) fn each<P: AsRef<[OwnedPlace]>>(places: &Places<P>) -> impl Iterator<Item = &'static ThreadState> {
         places.states().map(ThreadState::at)
-    }
-
-    /// Gives the memory of all states back.
-    pub(crate) fn unmap_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, depth_limit: usize, _: &Alone) {
-        for state in places.states() {
-            // SAFETY: a state, of so many bytes; nobody else is there.
-            unsafe { syscall::unmap(state as *mut u8, ThreadState::bytes(depth_limit)) };
-        }
     }
 
     /// As [`StackRange::holds`], of the stack that the thread was last seen on.

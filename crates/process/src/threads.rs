@@ -15,7 +15,7 @@ use crate::state::{Entered, NewState, ThreadState, change_row};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
-use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, ThreadRow};
+use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{apart, syscall, tls};
 
@@ -74,8 +74,17 @@ impl Threads {
     }
 
     /// Gives the memory of all states back.
-    pub(crate) fn unmap(&self, depth_limit: usize, alone: &Alone) {
-        ThreadState::unmap_all(&self.places, depth_limit, alone);
+    pub(crate) fn discard(&self, depth_limit: usize, alone: &Alone) {
+        ThreadState::discard_all(&self.places, depth_limit, alone);
+    }
+
+    /// Tells of the row, the next number and the time of the lease of each thread that had a state, or still has one.
+    pub(crate) fn each_cut(&self, alone: &Alone, tell: &mut dyn FnMut(usize, u64, Ticks)) {
+        ThreadState::each_books(&self.places, alone, &mut |books| {
+            if books.row != ThreadRow::OTHER {
+                tell(books.row.0 as usize, books.next_number, books.ticks);
+            }
+        });
     }
 
     /// The state that a kernel thread owns.
@@ -96,7 +105,8 @@ impl Threads {
                 None => {}
             }
         }
-        let mut claimed = found.or_else(|| self.places.claim_free()).or_else(|| self.create(shared))?;
+        let create = || self.create(shared, NewState::create(shared.depth_limit())?);
+        let mut claimed = found.or_else(|| self.places.claim_free()).or_else(create)?;
         activate(shared, Entered::of(&mut claimed), who, stack_pointer);
         let state = Entered::of(&mut claimed).thread();
         claimed.settle(who);
@@ -133,8 +143,23 @@ impl Threads {
         }
     }
 
-    fn create(&self, shared: &'static Shared) -> Option<Claimed<'_>> {
-        let state = NewState::create(shared.depth_limit())?;
+    /// Gives the one thread of a forked child its state again, which lies where it did: see [`ThreadState::discard_all`].
+    pub(crate) fn register_again(
+        &self,
+        shared: &'static Shared,
+        stack_pointer: usize,
+        state: &'static ThreadState,
+        alone: &Alone,
+    ) -> Option<()> {
+        let who = ThreadIds::new(syscall::getpid(), syscall::gettid())?;
+        let mut claimed = self.create(shared, NewState::again(state, shared.depth_limit(), alone))?;
+        activate(shared, Entered::of(&mut claimed), who, stack_pointer);
+        claimed.settle(who);
+        tls::set(state.address());
+        Some(())
+    }
+
+    fn create(&self, shared: &'static Shared, state: NewState) -> Option<Claimed<'_>> {
         // In this order: whoever gets no state asks again at each call, and must not use up what there is.
         let tally = shared.ledger().lease(SectionKind::Tallies, 1)?;
         let reserved = self.places.reserve()?;

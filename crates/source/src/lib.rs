@@ -41,6 +41,7 @@ mod finish;
 mod finished;
 mod found;
 mod hex;
+mod inherited;
 mod labels;
 mod ledger;
 mod life;
@@ -71,6 +72,7 @@ pub use family::{
 pub use finish::{Finished, More, finish, finish_with};
 pub use found::{Found, FoundIn, ImageOptions, LedgerAt, WhichLedger};
 pub use hex::is_hex;
+pub use inherited::Fork;
 pub use labels::Labels;
 pub use ledger::Ledger;
 pub use life::Life;

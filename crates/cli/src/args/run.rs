@@ -7,7 +7,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use heapledger_format::family::CHILDREN_BYTES_MAX;
 use heapledger_format::session::{Key, LABELS_BYTES_MAX};
+use heapledger_launch::family::{FamilyEnd, PROCESSES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
 
 use crate::commands::standard::{SUPPRESS_ERRORS, suppressions};
@@ -22,9 +24,13 @@ const PASSING: &str = "\
 The program runs as it would without us: same arguments, environment, streams,
 exit status and signals. What was seen is printed on stderr when it has ended.";
 
+/// Where the ledgers of several processes go.
+pub(crate) const FAMILY_OUTPUT: &str = "heapledger.%n.%p.session";
+
 const EXAMPLES: &str = "\
 Examples:
   heapledger run -- jq . big.json
+  heapledger run --children -o build -- make -j8
   heapledger run -o work.hl --depth 64 -- python3 script.py
   heapledger run --sample 512K -q -- redis-server --port 7777";
 
@@ -57,6 +63,12 @@ pub(crate) struct RunArgs {
     pub(crate) error_exitcode: Option<u8>,
     /// Files of errors that are excused.
     pub(crate) suppress: Vec<PathBuf>,
+    /// Which child processes are recorded, too, each in a ledger of its own.
+    pub(crate) children: Option<OsString>,
+    /// Until when that goes on.
+    pub(crate) children_end: FamilyEnd,
+    /// Most of them.
+    pub(crate) max_processes: u64,
     /// The recorder's options.
     pub(crate) settings: Settings,
 }
@@ -112,7 +124,7 @@ impl Args for RunArgs {
                     "Take a snapshot when the program holds more than so much: 'live > 1G'; again when it does so after it has fallen by an eighth, up to 16 times; repeatable. Looks 20 times a second",
                 ),
         );
-        command = errors_arguments(command);
+        command = children_arguments(errors_arguments(command));
         command = command.arg(
             Arg::new("machine-id")
                 .long("machine-id")
@@ -182,6 +194,49 @@ fn errors_arguments(command: Command) -> Command {
         )
 }
 
+/// What is done about the processes that the program begins.
+fn children_arguments(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("children")
+                .long("children")
+                .value_name("PATTERNS")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("*")
+                .overrides_with("children")
+                .value_parser(OsStringValueParser::new().try_map(patterns))
+                .help(
+                    "Record child processes, too, forked ones and programs that they start, each in a ledger of its own in the \
+                     directory --output; only those of these names if some are given, as in --children='cc1plus|python*'",
+                ),
+        )
+        .arg(
+            Arg::new("wait")
+                .long("wait")
+                .action(ArgAction::SetTrue)
+                .requires("children")
+                .help("With --children: wait until all of them have ended, not just the program"),
+        )
+        .arg(
+            Arg::new("max-processes")
+                .long("max-processes")
+                .value_name("N")
+                .requires("children")
+                .value_parser(clap::value_parser!(u64).range(1..))
+                .help("With --children: record so many of them at most [default: 10000]"),
+        )
+}
+
+/// Patterns of names, which the recorder has little room for.
+fn patterns(text: OsString) -> Result<OsString, String> {
+    match text.len() {
+        0 => Err("a name or pattern is missing".to_owned()),
+        1..=CHILDREN_BYTES_MAX => Ok(text),
+        more => Err(format!("patterns take {CHILDREN_BYTES_MAX} bytes at most, these are {more}")),
+    }
+}
+
 impl RunArgs {
     /// How errors are told: not at all where a summary is not wanted either.
     pub(crate) fn errors_told(&self) -> ErrorsTold {
@@ -229,10 +284,17 @@ impl FromArgMatches for RunArgs {
         if let Err(problem) = suppressions(&suppress) {
             return Err(clap::Error::raw(ErrorKind::ValueValidation, format!("--suppress: {problem:#}")));
         }
+        let children: Option<OsString> = matches.get_one("children").cloned();
+        if let Some(patterns) = &children {
+            settings.set(Key::Children, patterns.clone());
+        }
+        let usual = if children.is_some() { FAMILY_OUTPUT } else { OUTPUT };
+        let output_is_asked_for = matches.value_source("output") == Some(ValueSource::CommandLine);
+        let output = matches.get_one::<OsString>("output").filter(|_| output_is_asked_for).cloned();
         Ok(RunArgs {
             command: matches.get_many::<OsString>("command").unwrap_or_default().cloned().collect(),
-            output: matches.get_one::<OsString>("output").cloned().unwrap_or_else(|| OUTPUT.into()),
-            output_is_asked_for: matches.value_source("output") == Some(ValueSource::CommandLine),
+            output: output.unwrap_or_else(|| usual.into()),
+            output_is_asked_for,
             force: matches.get_flag("force"),
             require: matches.get_flag("require"),
             quiet: matches.get_flag("quiet"),
@@ -242,6 +304,9 @@ impl FromArgMatches for RunArgs {
             errors: matches.get_one::<ErrorsTold>("errors").copied(),
             error_exitcode: matches.get_one::<u8>("error-exitcode").copied(),
             suppress,
+            children_end: if matches.get_flag("wait") { FamilyEnd::WithLastProcess } else { FamilyEnd::WithProgram },
+            max_processes: matches.get_one("max-processes").copied().unwrap_or(PROCESSES_MAX),
+            children,
             snapshot_when: matches.get_many("snapshot-when").unwrap_or_default().copied().collect(),
             settings,
         })

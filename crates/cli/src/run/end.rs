@@ -15,6 +15,7 @@ use heapledger_format::TallyCounter;
 
 use heapledger_launch::LaunchError;
 use heapledger_launch::end::{self, Left, News, NoLedger};
+use heapledger_launch::family::FamilyOutcome;
 use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
@@ -40,6 +41,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) ended: &'a Ended,
     /// How many errors were found is told here.
     pub(crate) errors: &'a SharedNumber,
+    /// What became of its child processes, if they were recorded.
+    pub(crate) family: Option<&'a FamilyOutcome>,
 }
 
 /// Finishes all ledgers of this session and reports.
@@ -110,6 +113,9 @@ pub(crate) fn finish(
     // Those of children are not in the ledger, and nobody excuses them.
     let unrecorded = ledger.tallies().map_or(0, |tallies| tallies.get(TallyCounter::ErrorsUnrecorded));
     outcome.errors.set(i32::try_from(errors.saturating_add(unrecorded)).unwrap_or(i32::MAX));
+    if let Some(family) = outcome.family {
+        super::family::close(family, left.children, outcome.ended.status, &ledger, &written, &earlier);
+    }
     if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match figures(&ledger, outcome.ended.span) {
@@ -125,10 +131,13 @@ pub(crate) fn finish(
                     figures: &figures,
                     ledger: &ledger,
                     earlier: &earlier,
-                    children: left.children,
+                    children: if outcome.family.is_some() { 0 } else { left.children },
                     paint: terminal::stderr_paint(arguments.bytes),
                 };
                 terminal::tell(&summary.to_string());
+                if let Some(family) = outcome.family {
+                    super::family::tell(family, arguments);
+                }
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }

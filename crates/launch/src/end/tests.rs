@@ -25,7 +25,7 @@ fn session(scratch: &Scratch) -> Session {
 
 /// What a program of the session leaves.
 fn put(session: &Session, image: u32, program: &str) -> PathBuf {
-    let path = live::directory_in(&session.base).join(Live::name(&session.name, image));
+    let path = live::directory_in(&session.base).join(Live::name(&session.name, image, None));
     let mut builder = Builder::new();
     builder.process("program", program).process("pid", "1").process("start_ticks", "1").block(0x1000, 8);
     builder.write(&path).expect("written");
@@ -134,7 +134,7 @@ fn why_there_is_none_is_known() {
     assert!(matches!(nothing(gone), Some(NoLedger::RemovedAtOnce)));
     // A file without a word in it is none, and goes.
     let blank = session(&scratch);
-    let live = live::directory_in(&blank.base).join(Live::name(&blank.name, 0));
+    let live = live::directory_in(&blank.base).join(Live::name(&blank.name, 0, None));
     fs::write(&live, vec![0; 8192]).expect("written");
     assert!(matches!(nothing(blank), Some(NoLedger::NeverOpened)));
     assert!(!live.exists());

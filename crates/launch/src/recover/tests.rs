@@ -17,7 +17,7 @@ const SESSION: &str = "0123456789abcdef";
 fn put(scratch: &Scratch, image: u32) -> PathBuf {
     let directory = live::directory_in(scratch.path());
     live::make(&directory).expect("made");
-    let path = directory.join(Live::name(SESSION, image));
+    let path = directory.join(Live::name(SESSION, image, None));
     let mut builder = Builder::new();
     builder.process("program", "gone").process("pid", "1").process("start_ticks", "1").block(0x1000, 8);
     builder.write(&path).expect("written");
@@ -101,7 +101,7 @@ fn an_empty_one_is_removed_when_nobody_will_ever_write_it() {
     let scratch = Scratch::new("recover-blank");
     let directory = live::directory_in(scratch.path());
     live::make(&directory).expect("made");
-    let path = directory.join(Live::name(SESSION, 0));
+    let path = directory.join(Live::name(SESSION, 0, None));
     fs::write(&path, vec![0; 8192]).expect("written");
     let unfinished = only(&[scratch.path().to_owned()]);
     let for_good = || match unfinished.state(Killed::AsItIs).expect("read") {

@@ -106,6 +106,27 @@ unsafe extern "C" fn call_on(stack_end: usize, function: extern "C" fn(&mut Work
     )
 }
 
+/// Does work on a fresh stack of so many bytes, with signals blocked. False if there is no memory for it; then it is not done.
+#[cold]
+#[inline(never)]
+pub fn run_in(bytes: usize, mut work: Work) -> bool {
+    let _signals = SignalsBlocked::new();
+    let bytes = bytes.next_multiple_of(4096);
+    let Ok(stack) = syscall::map_anonymous(bytes) else { return false };
+    // SAFETY: fresh memory that nobody else knows, and `work_on` returns.
+    unsafe { call_on((stack as usize).wrapping_add(bytes), work_on, &mut work) };
+    // SAFETY: nothing stands on it any more.
+    unsafe { syscall::unmap(stack, bytes) };
+    true
+}
+
+/// In a forked child, which has one thread: the stacks that others were on at the fork are free, since these are not there.
+pub fn forget_others() {
+    if !is_here() {
+        WORDS.iter().for_each(|word| word.store(FREE, Ordering::Relaxed));
+    }
+}
+
 /// As [`run`], with a result.
 #[inline(always)]
 pub fn result_of<T: Copy>(otherwise: T, work: impl FnOnce() -> T) -> T {

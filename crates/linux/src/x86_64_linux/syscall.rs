@@ -231,23 +231,29 @@ pub unsafe fn change(address: *mut u8, bytes: usize, advice: usize) -> Result<()
 }
 
 /// Bytes of a mapping that are present in memory; 0 if it is not mapped.
+pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
+    let mut resident = 0u64;
+    each_present_page(address, bytes, &mut |_| resident = resident.wrapping_add(PAGE as u64));
+    resident
+}
+
+const PAGE: usize = 4096;
+
+/// Tells of the pages of a mapping that are present in memory, by their numbers from its beginning on; of none if it is not mapped. A
+/// page that was swapped out is not present.
 #[cold]
 #[inline(never)]
-pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
-    const PAGE: usize = 4096;
+pub fn each_present_page(address: usize, bytes: usize, tell: &mut dyn FnMut(usize)) {
     const PAGES: usize = 512;
     let mut present = [0u8; PAGES];
-    let mut resident = 0u64;
     for first in (0..bytes).step_by(PAGES * PAGE) {
         let part = bytes.wrapping_sub(first).min(PAGES * PAGE);
         if checked(number::MINCORE, [address.wrapping_add(first), part, present.as_mut_ptr() as usize, 0, 0, 0]).is_ok()
         {
-            let pages = present.get(..part.div_ceil(PAGE)).unwrap_or(&[]);
-            resident = resident
-                .wrapping_add((pages.iter().filter(|page| **page & 1 != 0).count() as u64).wrapping_mul(PAGE as u64));
+            let pages = present.iter().take(part.div_ceil(PAGE)).zip(first / PAGE..);
+            pages.filter(|(page, _)| **page & 1 != 0).for_each(|(_, index)| tell(index));
         }
     }
-    resident
 }
 
 /// Gives pages and the storage behind them back; they read as zero afterwards.

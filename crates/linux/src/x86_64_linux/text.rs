@@ -112,6 +112,26 @@ pub fn hex(bytes: &[u8]) -> Option<u64> {
     })
 }
 
+/// The text that this one stands for: `%2C` is a comma, and whatever is no such code stands for itself.
+pub fn percent_decoded<const N: usize>(value: &[u8]) -> Text<N> {
+    let mut decoded = Text::new();
+    let mut rest = value;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        let code = after.get(..2).and_then(hex).filter(|_| *first == b'%');
+        match code {
+            Some(code) => {
+                decoded.push(&[code as u8]);
+                rest = after.get(2..).unwrap_or(&[]);
+            }
+            None => {
+                decoded.push(&[*first]);
+            }
+        }
+    }
+    decoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,12 @@ const DONE: i32 = 42;
 
 const HOOKS: Hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true, begins_late: false };
 
+/// Where the caller stands, more or less.
+fn here() -> usize {
+    let here = 0u8;
+    &raw const here as usize
+}
+
 fn block(address: u64) -> Block {
     Block { kind: Kind::MALLOC, address, size: 100, actual: Some(104) }
 }
@@ -36,22 +42,22 @@ fn forks() {
     let Ok(ring) = std::env::var(RING) else { return };
     let ring: usize = ring.parse().expect("a number");
     let request = Request::of_environment();
-    assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request), Err(NotStarted::Again), "nothing has begun");
+    assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request, here()), Err(NotStarted::Again), "nothing has begun");
     start_as(&request);
-    assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request), Err(NotStarted::Again), "no child");
+    assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request, here()), Err(NotStarted::Again), "no child");
     let (mut parents, mut model) = (open_own_ledger(), Model::new(usize::MAX, ring));
     assert!(parents.begin(&block(0x5000)) && model.begin(&block(0x5000)));
     // SAFETY: the child uses what this thread has, and ends with `_exit`.
     let child = unsafe { fork() };
     if child == 0 {
         assert_eq!(SHARED.switch.get(), Recording::Off, "a child is off");
-        assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request), Ok(()));
+        assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request, here()), Ok(()));
         let mut own = open_own_ledger();
         // Unknown: it is the parent's.
         let mut model = Model::new(usize::MAX, ring);
         assert_eq!((own.end(0x5000, Kind::FREE), model.end(0x5000, Kind::FREE)), (false, false));
         run(&mut own, model, &plan(7));
-        assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request), Err(NotStarted::Again), "it has begun");
+        assert_eq!(anew::begin_in_child(&SHARED, &HOOKS, &request, here()), Err(NotStarted::Again), "it has begun");
         // SAFETY: the end of this process.
         unsafe { _exit(DONE) };
     }

@@ -155,6 +155,8 @@ struct StatsLine<'a> {
     peak_time_ns: Option<u64>,
     peak_error_bytes: Option<u64>,
     unknown_frees: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inherited_frees: Option<u64>,
     in_flight: u64,
     unaccounted: Option<i64>,
     sampled: Option<SampledTotalsJson>,
@@ -211,6 +213,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         peak_time_ns: peak.time_ns.filter(|_| whole),
         peak_error_bytes: whole.then_some(peak.error_bytes),
         unknown_frees: whole.then_some(summary.unknown_frees),
+        inherited_frees: summary.inherited_frees.filter(|_| whole),
         in_flight: summary.in_flight,
         unaccounted: whole.then_some(summary.unaccounted),
         sampled: SampledTotalsJson::of(summary),

@@ -69,7 +69,10 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     }
     fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
-    fields.line("History", format!("{allocations} allocations, {frees} frees"))?;
+    let inherited = summary.inherited_frees.map_or_else(String::new, |inherited| {
+        format!("; {} of blocks of its parent's, from before the fork", figures.counted(inherited, "free", "frees"))
+    });
+    fields.line("History", format!("{allocations} allocations, {frees} frees{inherited}"))?;
     let blocks = figures.counted(summary.live_blocks, "block", "blocks");
     let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
     fields.line("Current", format!("{live} in {blocks}"))?;

@@ -1,0 +1,237 @@
+//! `run --children`: the ledgers of all processes that come of a program, in one directory with a list of who they were.
+//!
+//! Each process writes a ledger of its own, whose name has its number. A thread beside `run` opens each as it appears, finishes it into the
+//! session's directory when its process is gone, and writes down what it sees: so nothing has to wait for the end of the last
+//! process, and what there is is on disk when `run` itself is killed. What is not finished then is found by `recover`, as ever.
+
+mod memory;
+mod outside;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use heapledger_format::session::{ending, process as key};
+use heapledger_source::{
+    FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, Ledger, MemberEnd, SESSION_FILE, ThreadState,
+};
+use nix::unistd::{pipe, write};
+
+use crate::error::LaunchError;
+use crate::finish::Written;
+use crate::live::{self, Live};
+use crate::output::{PatternNames, expand};
+use crate::session;
+
+/// Processes that are recorded unless told otherwise.
+pub const PROCESSES_MAX: u64 = 10_000;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct FamilyPlan {
+    /// Where the directories of live ledgers are.
+    pub base: PathBuf,
+    /// The session's name.
+    pub session: String,
+    /// The pattern of the directory to be made.
+    pub pattern: OsString,
+    /// What was started, with its arguments.
+    pub command: Vec<OsString>,
+    /// Most processes.
+    pub processes_max: u64,
+    /// Most bytes of all unfinished ledgers together; `None`: each has its own limit only.
+    pub bytes_max: Option<u64>,
+    /// Where the program runs: see [`crate::machine`].
+    pub whereabouts: Vec<(&'static str, String)>,
+}
+
+/// When the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyEnd {
+    /// With the program that was started.
+    WithProgram,
+    /// When none of its processes is left.
+    WithLastProcess,
+}
+
+/// What became of the processes.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyOutcome {
+    /// The session's directory.
+    pub directory: PathBuf,
+    /// Programs of processes whose ledgers were finished, beside those of the program that was started.
+    pub finished: u64,
+    /// Processes that still run: their numbers and names, some of them.
+    pub running: Vec<(u32, String)>,
+    /// How many still run.
+    pub running_count: u64,
+    /// Processes that were seen and that nobody records: their names, some of them.
+    pub unseen: Vec<String>,
+    /// How many.
+    pub unseen_count: u64,
+    /// What went wrong.
+    pub problems: Vec<String>,
+    /// What was limited.
+    pub limits: Vec<String>,
+}
+
+/// The thread that looks after them.
+#[derive(Debug)]
+pub struct FamilyWatch {
+    directory: PathBuf,
+    stop: OwnedFd,
+    thread: JoinHandle<FamilyOutcome>,
+}
+
+/// What is told to the thread.
+const STOP: u8 = b's';
+const STOP_WITH_LAST: u8 = b'w';
+
+impl FamilyWatch {
+    /// Makes the session's directory and begins to look. `pid`: the program's.
+    ///
+    /// # Errors
+    /// If the directory, or what is in it, cannot be made.
+    pub fn begin(plan: FamilyPlan, pid: u32) -> Result<FamilyWatch, LaunchError> {
+        let directory = make_directory(&plan, pid)?;
+        let command = plan.command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let head =
+            FamilyHead::new(&plan.session, std::process::id(), now_unix_ns(), command, env!("CARGO_PKG_VERSION"));
+        let writer = FamilyWriter::create(&directory, &head).map_err(LaunchError::of(&directory))?;
+        // For `recover`, should this be killed.
+        let link = session::family_link(&live::directory_in(&plan.base), &plan.session);
+        let _ = symlink(directory.canonicalize().unwrap_or_else(|_| directory.clone()), link);
+        let (told, stop) = pipe().map_err(|reason| LaunchError::System(reason.into()))?;
+        let watch = watch::Watch::new(plan, directory.clone(), pid, writer, told);
+        let thread = std::thread::Builder::new().name("family".to_owned()).spawn(move || watch.run());
+        Ok(FamilyWatch { directory, stop, thread: thread.map_err(LaunchError::System)? })
+    }
+
+    /// The session's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The program has ended. Comes back when what has ended with it is finished.
+    pub fn end(self, end: FamilyEnd) -> FamilyOutcome {
+        let word = if end == FamilyEnd::WithProgram { STOP } else { STOP_WITH_LAST };
+        // It is there as long as the thread is.
+        let _ = write(&self.stop, &[word]);
+        self.thread.join().unwrap_or_else(|_| FamilyOutcome {
+            directory: self.directory.clone(),
+            problems: vec!["a mistake of heapledger's own ended the watch over its processes".to_owned()],
+            ..FamilyOutcome::default()
+        })
+    }
+}
+
+impl FamilyOutcome {
+    /// Writes the end of the session to its list, when the ledgers of the program itself are there, too.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn close(&self, exit: MemberEnd, not_recorded: u64) -> io::Result<()> {
+        let ended = FamilyEnded {
+            unix_ns: now_unix_ns(),
+            exit,
+            not_seen: self.unseen_count,
+            not_recorded,
+            limits: self.limits.clone(),
+        };
+        FamilyWriter::reopen(&self.directory)?.append(&FamilyLine::Ended(ended))
+    }
+}
+
+/// The directory of the session that an unfinished ledger belongs to, if it is one of several processes whose `run` is gone.
+pub fn directory_of(live: &Live) -> Option<PathBuf> {
+    let link = session::family_link(live.path.parent()?, &live.session);
+    fs::read_link(link).ok().filter(|directory| directory.join(SESSION_FILE).is_file())
+}
+
+/// Tells the list of a session that the ledger of a process was finished by somebody else than its `run`.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn recovered(directory: &Path, ledger: &Ledger, written: &Written) -> io::Result<()> {
+    let end = if has_exited(ledger) { MemberEnd::Exited } else { MemberEnd::Unknown };
+    let process = process_of(ledger, Some((written, end)));
+    FamilyWriter::reopen(directory)?.append(&FamilyLine::Process(process))
+}
+
+/// What a ledger says of its process, and, if it is finished, what became of it.
+pub fn process_of(ledger: &Ledger, finished: Option<(&Written, MemberEnd)>) -> FamilyProcess {
+    let process = ledger.process();
+    let number = |key| process.number(key).and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
+    let name = |written: &Written| written.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    FamilyProcess {
+        pid: process.pid().unwrap_or_default(),
+        start_ticks: process.start_ticks().unwrap_or_default(),
+        image: number(key::IMAGE),
+        ppid: number(key::PPID),
+        program: process.program().unwrap_or_default(),
+        forked: ledger.is_of_fork(),
+        ledger: finished.and_then(|(written, _)| name(written)),
+        live: finished.is_none().then(|| ledger.path().display().to_string()),
+        began_unix_ns: ledger.header().start_unix_ns,
+        ended_unix_ns: finished.map(|_| now_unix_ns()),
+        end: finished.map(|(_, end)| end),
+        ..FamilyProcess::default()
+    }
+}
+
+/// Whether the program has come to its end by itself: by `exit`, or by coming back from `main`.
+fn has_exited(ledger: &Ledger) -> bool {
+    ledger.threads().unwrap_or_default().iter().any(|thread| thread.state == ThreadState::AtExit)
+}
+
+/// The pattern of a finished ledger in a session's directory: of the first program of a process, or of what it became by exec.
+pub fn ledger_in(directory: &Path, image: u32) -> OsString {
+    use std::os::unix::ffi::OsStringExt;
+    let mut pattern = Vec::new();
+    for byte in directory.as_os_str().as_bytes() {
+        pattern.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
+    }
+    pattern.extend_from_slice(b"/%n.%p");
+    if image > 0 {
+        pattern.extend_from_slice(format!("-{}", u64::from(image) + 1).as_bytes());
+    }
+    pattern.extend_from_slice(ending::FINISHED.as_bytes());
+    OsString::from_vec(pattern)
+}
+
+/// Makes the directory, under a free name like the one that is asked for.
+fn make_directory(plan: &FamilyPlan, pid: u32) -> Result<PathBuf, LaunchError> {
+    const TRIES: u32 = 10_000;
+    let name = plan.command.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let names = PatternNames { program: crate::locate::short_name(name), pid, index: None };
+    let wanted = expand(&plan.pattern, &names)?;
+    for number in 0..TRIES {
+        let mut path = wanted.clone();
+        if number > 0 {
+            path.as_mut_os_string().push(format!(".{number}"));
+        }
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            // An empty one that somebody has made for it.
+            Err(reason) if reason.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::read_dir(&path).is_ok_and(|mut items| items.next().is_none()) {
+                    return Ok(path);
+                }
+            }
+            Err(reason) => return Err(LaunchError::File { path, reason }),
+        }
+    }
+    Err(LaunchError::File { path: wanted, reason: io::ErrorKind::AlreadyExists.into() })
+}
+
+fn now_unix_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,159 @@
+//! The memory of all processes of a session together, over time.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use heapledger_format::header::HEADER_BYTES_MAX;
+use heapledger_format::{GlobalCounter, Header};
+use heapledger_source::FamilyMemory;
+
+use super::now_unix_ns;
+use super::watch::Child;
+use crate::live;
+
+/// Between two looks at first.
+const STEP: Duration = Duration::from_millis(100);
+/// And later this part of the time that has gone by: 200 looks while it doubles.
+const PART: u32 = 200;
+/// Looking may take this part of the time.
+const COST: u32 = 50;
+/// So many processes of a moment are named.
+const MOST: usize = 8;
+
+/// What is looked at, and when.
+pub(super) struct Memory {
+    base: PathBuf,
+    session: String,
+    pid: u32,
+    start_ticks: u64,
+    begun: Instant,
+    next: Instant,
+    /// The newest ledger of the program that was started.
+    first: Option<(PathBuf, File)>,
+}
+
+impl Memory {
+    pub(super) fn new(base: &Path, session: &str, pid: u32) -> Memory {
+        let begun = Instant::now();
+        Memory {
+            base: base.to_owned(),
+            session: session.to_owned(),
+            pid,
+            start_ticks: heapledger_source::start_ticks(pid).unwrap_or_default(),
+            begun,
+            next: begun + STEP,
+            first: None,
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// How long there is nothing to be looked at.
+    pub(super) fn patience(&self, has_children: bool) -> Option<Duration> {
+        let until = self.next.saturating_duration_since(Instant::now());
+        // Alone, the program has its own curve.
+        Some(if has_children { until } else { until.max(STEP) })
+    }
+
+    /// A look took so long.
+    pub(super) fn took(&mut self, span: Duration) {
+        let step = STEP.max(self.begun.elapsed() / PART).max(span * COST);
+        self.next = Instant::now() + step;
+    }
+
+    /// What they hold now; `None` if none is there.
+    pub(super) fn look<'c>(&mut self, children: impl Iterator<Item = &'c Child>) -> Option<FamilyMemory> {
+        self.find_first();
+        let first = self.first.as_ref().map(|(_, file)| ((self.pid, self.start_ticks), file));
+        let others = children.filter_map(|child| {
+            let process = child.process.as_ref()?;
+            Some(((process.pid, process.start_ticks), child.file()))
+        });
+        let mut held: Vec<(u32, u64, u64)> = first
+            .into_iter()
+            .chain(others)
+            .filter_map(|((pid, start), file)| Some((pid, start, live_bytes(file)?)))
+            .collect();
+        if held.is_empty() {
+            return None;
+        }
+        let mut memory = FamilyMemory { at_unix_ns: now_unix_ns(), pss_bytes: Some(0), ..FamilyMemory::default() };
+        held.sort_unstable_by_key(|(pid, start, bytes)| (std::cmp::Reverse(*bytes), *pid, *start));
+        held.dedup_by_key(|(pid, start, _)| (*pid, *start));
+        memory.processes = u32::try_from(held.len()).unwrap_or(u32::MAX);
+        for (pid, _, bytes) in &held {
+            memory.live_bytes = memory.live_bytes.saturating_add(*bytes);
+            let Some(resident) = resident(*pid) else { continue };
+            memory.rss_bytes = memory.rss_bytes.saturating_add(resident.rss_bytes);
+            memory.pss_bytes = memory.pss_bytes.zip(resident.pss_bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
+        }
+        held.truncate(MOST);
+        memory.most = held;
+        Some(memory)
+    }
+
+    /// The ledger of what the program has become last.
+    fn find_first(&mut self) {
+        let lives = live::of_session(&self.base, &self.session);
+        let Some(newest) = lives.into_iter().filter(|live| live.pid.is_none()).max_by_key(|live| live.image) else {
+            return;
+        };
+        if self.first.as_ref().is_none_or(|(path, _)| *path != newest.path)
+            && let Ok(file) = File::open(&newest.path)
+        {
+            self.first = Some((newest.path, file));
+        }
+    }
+}
+
+fn live_bytes(file: &File) -> Option<u64> {
+    let mut bytes = [0; HEADER_BYTES_MAX];
+    let there = file.read_at(&mut bytes, 0).ok()?;
+    let header = Header::parse(bytes.get(..there)?).ok()?;
+    Some(header.global(GlobalCounter::LiveBytes))
+}
+
+/// Of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Resident {
+    rss_bytes: u64,
+    pss_bytes: Option<u64>,
+}
+
+fn resident(pid: u32) -> Option<Resident> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
+    match rollup.filter(|text| !text.is_empty()) {
+        Some(text) => Some(Resident { rss_bytes: kilobytes(&text, "Rss:")?, pss_bytes: kilobytes(&text, "Pss:") }),
+        // Without the right to look, or an old kernel.
+        None => {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            Some(Resident { rss_bytes: kilobytes(&status, "VmRSS:")?, pss_bytes: None })
+        }
+    }
+}
+
+/// The bytes of a line `Name:   123 kB`.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        let text =
+            "55d0-7ffe ---p 00000000 00:00 0 [rollup]\nRss:                1234 kB\nPss:                 600 kB\n";
+        assert_eq!((kilobytes(text, "Rss:"), kilobytes(text, "Pss:")), (Some(1234 << 10), Some(600 << 10)));
+        assert_eq!((kilobytes(text, "Swap:"), kilobytes("Rss: x kB", "Rss:")), (None, None));
+        let own = resident(std::process::id()).expect("this process");
+        assert!(own.rss_bytes > 0 && own.pss_bytes.is_none_or(|pss| pss <= own.rss_bytes));
+        assert_eq!(resident(0), None);
+    }
+}

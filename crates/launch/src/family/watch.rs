@@ -1,0 +1,368 @@
+//! Each process of a session, from the appearance of its ledger to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use heapledger_format::session::{ending, process as key};
+use heapledger_source::{FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
+use heapledger_source::{Ledger, Life, More};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::unistd::read;
+
+use super::memory::Memory;
+use super::outside::Outside;
+use super::{FamilyEnd, FamilyOutcome, FamilyPlan, STOP_WITH_LAST, has_exited, ledger_in, process_of};
+use crate::error::LaunchError;
+use crate::finish::{self, Finisher};
+use crate::live::{self, Live};
+use crate::sys;
+
+/// Processes whose ends the system tells of; the others are asked after.
+const TOLD_MAX: usize = 256;
+/// How often that is done.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// A recorder that has not begun after this time never will, if nobody has its file.
+const SETTING_UP: Duration = Duration::from_secs(10);
+/// So many names are told of.
+const NAMES_MAX: usize = 8;
+/// So many problems.
+const PROBLEMS_MAX: usize = 16;
+
+/// A program of a process that is recorded.
+pub(super) struct Child {
+    live: Live,
+    /// Held open: somebody may remove it.
+    file: File,
+    appeared: Instant,
+    /// What its ledger says, once it does.
+    pub(super) process: Option<FamilyProcess>,
+    /// Tells of its end.
+    end: Option<OwnedFd>,
+}
+
+impl Child {
+    fn open(live: Live) -> Option<Child> {
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&live.path).ok()?;
+        Some(Child { live, file, appeared: Instant::now(), process: None, end: None })
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its ledger; `None` as long as nothing is in it.
+    fn ledger(&self) -> Result<Option<Ledger>, LaunchError> {
+        finish::open_file(self.file.try_clone().map_err(LaunchError::System)?, &self.live)
+    }
+}
+
+/// All of them.
+pub(super) struct Watch {
+    plan: FamilyPlan,
+    writer: FamilyWriter,
+    told: OwnedFd,
+    inotify: Option<Inotify>,
+    children: BTreeMap<PathBuf, Child>,
+    finisher: Finisher,
+    memory: Memory,
+    outside: Outside,
+    /// Ledgers that cannot be finished, so that it is not tried for ever.
+    given_up: BTreeSet<PathBuf>,
+    appeared: u64,
+    is_full: bool,
+    outcome: FamilyOutcome,
+}
+
+impl Watch {
+    pub(super) fn new(plan: FamilyPlan, directory: PathBuf, pid: u32, writer: FamilyWriter, told: OwnedFd) -> Watch {
+        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
+        let finisher = Finisher {
+            pattern: ledger_in(&directory, 0),
+            force: false,
+            fresh: BTreeSet::new(),
+            nameless: true,
+            whereabouts: plan.whereabouts.clone(),
+        };
+        Watch {
+            memory: Memory::new(&plan.base, &plan.session, pid),
+            outside: Outside::new(pid, &plan.session),
+            plan,
+            writer,
+            told,
+            inotify,
+            children: BTreeMap::new(),
+            finisher,
+            given_up: BTreeSet::new(),
+            appeared: 0,
+            is_full: false,
+            outcome: FamilyOutcome { directory, ..FamilyOutcome::default() },
+        }
+    }
+
+    /// Looks until it is told to stop.
+    pub(super) fn run(mut self) -> FamilyOutcome {
+        sys::be_nice();
+        let mut told = None;
+        loop {
+            self.look_for_new();
+            self.end_those_that_ended();
+            self.limit();
+            let is_end = match told {
+                None => false,
+                Some(FamilyEnd::WithProgram) => true,
+                Some(FamilyEnd::WithLastProcess) => {
+                    self.children.values().all(|child| child.process.is_none()) && !self.outside.anyone()
+                }
+            };
+            if is_end {
+                break;
+            }
+            if self.memory.is_due() {
+                self.look_at_memory();
+            }
+            told = told.or(self.wait(told));
+        }
+        self.last_look()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        live::directories_in(&self.plan.base)
+    }
+
+    fn look_for_new(&mut self) {
+        let _ =
+            self.inotify.as_ref().map(|inotify| while inotify.read_events().is_ok_and(|events| !events.is_empty()) {});
+        for directory in self.directories() {
+            if let Some(inotify) = &self.inotify {
+                let _ = inotify.add_watch(&directory, AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
+            }
+        }
+        for live in live::of_session(&self.plan.base, &self.plan.session) {
+            let is_known =
+                live.pid.is_none() || self.children.contains_key(&live.path) || self.given_up.contains(&live.path);
+            if !is_known && let Some(child) = Child::open(live) {
+                self.appeared += 1;
+                self.children.insert(child.live.path.clone(), child);
+            }
+        }
+        let mut begun = Vec::new();
+        for (path, child) in self.children.iter_mut().filter(|(_, child)| child.process.is_none()) {
+            if let Ok(Some(ledger)) = child.ledger() {
+                child.process = Some(process_of(&ledger, None));
+                begun.push(path.clone());
+            }
+        }
+        for path in begun {
+            let told = self.children.values().filter(|child| child.end.is_some()).count();
+            let Some(child) = self.children.get_mut(&path) else { continue };
+            let Some(process) = &child.process else { continue };
+            let is_it = |pid| heapledger_source::start_ticks(pid) == Some(process.start_ticks);
+            if told < TOLD_MAX
+                && let Ok(end) = sys::process_end(process.pid)
+                && is_it(process.pid)
+            {
+                child.end = Some(end);
+            }
+            let line = FamilyLine::Process(process.clone());
+            self.tell(&line);
+        }
+    }
+
+    fn tell(&mut self, line: &FamilyLine) {
+        if let Err(reason) = self.writer.append(line) {
+            self.problem(format!("the list of processes cannot be written: {reason}"));
+        }
+    }
+
+    fn problem(&mut self, problem: String) {
+        if self.outcome.problems.len() < PROBLEMS_MAX && !self.outcome.problems.contains(&problem) {
+            self.outcome.problems.push(problem);
+        }
+    }
+
+    /// Finishes the ledgers of programs that are over.
+    fn end_those_that_ended(&mut self) {
+        let paths: Vec<PathBuf> = self.children.keys().cloned().collect();
+        for path in paths {
+            let Some(child) = self.children.get(&path) else { continue };
+            match self.how_it_is(child) {
+                Is::There => {}
+                Is::Blank => {
+                    self.children.remove(&path);
+                    let _ = fs::remove_file(&path);
+                }
+                Is::Over(end) => {
+                    if let Some(child) = self.children.remove(&path) {
+                        self.finish(child, end);
+                    }
+                }
+            }
+        }
+    }
+
+    fn how_it_is(&self, child: &Child) -> Is {
+        let Some(process) = &child.process else {
+            let is_old = child.appeared.elapsed() > SETTING_UP;
+            return if is_old && !live::is_mapped(&child.live.path) { Is::Blank } else { Is::There };
+        };
+        // By exec it has become what has the next ledger.
+        let of_process = |other: &&Child| other.live.pid == child.live.pid && other.live.image > child.live.image;
+        let same = |other: &FamilyProcess| other.start_ticks == process.start_ticks;
+        if self.children.values().filter(of_process).any(|other| other.process.as_ref().is_some_and(same)) {
+            return Is::Over(Some(MemberEnd::Exec));
+        }
+        let is_over = match &child.end {
+            Some(end) => {
+                let mut told = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+                poll(&mut told, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+            }
+            None => child.ledger().is_ok_and(|ledger| ledger.is_none_or(|ledger| ledger.life() == Life::Ended)),
+        };
+        if is_over { Is::Over(None) } else { Is::There }
+    }
+
+    fn finish(&mut self, child: Child, end: Option<MemberEnd>) {
+        let Some(image) = child.process.as_ref().map(|process| process.image) else { return };
+        let ledger = match child.ledger() {
+            Ok(Some(ledger)) => ledger,
+            Ok(None) => return,
+            Err(problem) => return self.cannot_finish(&child.live.path, &problem),
+        };
+        let end = end.unwrap_or_else(|| if has_exited(&ledger) { MemberEnd::Exited } else { MemberEnd::Unknown });
+        let mut pairs = Vec::new();
+        if end == MemberEnd::Exec {
+            pairs.push((key::ENDED, key::BY_EXEC.to_owned()));
+        }
+        let more = More { pairs: &pairs, timeline: &[] };
+        self.finisher.pattern = ledger_in(&self.outcome.directory, image);
+        match self.finisher.finish(&child.live, &ledger, more, &mut |_, _| {}) {
+            Ok(written) => {
+                self.outcome.finished += 1;
+                let process = process_of(&ledger, Some((&written, end)));
+                self.tell(&FamilyLine::Process(process));
+            }
+            Err(problem) => self.cannot_finish(&child.live.path, &problem),
+        }
+    }
+
+    fn cannot_finish(&mut self, path: &Path, problem: &LaunchError) {
+        self.given_up.insert(path.to_owned());
+        self.problem(format!("{problem}; {} is kept: `heapledger recover` finishes it", path.display()));
+    }
+
+    /// No further process is recorded when there are too many, or their unfinished ledgers are too large.
+    fn limit(&mut self) {
+        let bytes: u64 = match self.plan.bytes_max {
+            Some(_) => {
+                self.children.values().filter_map(|child| Some(child.file.metadata().ok()?.blocks() * 512)).sum()
+            }
+            None => 0,
+        };
+        let too_large = self.plan.bytes_max.is_some_and(|most| bytes > most);
+        let too_many = self.appeared >= self.plan.processes_max;
+        if !self.is_full && (too_large || too_many) {
+            self.is_full = true;
+            let why = if too_many {
+                format!("no process was recorded beyond the first {} (--max-processes)", self.plan.processes_max)
+            } else {
+                "no process was recorded that began while the ledgers took more than --max-ledger".to_owned()
+            };
+            self.outcome.limits.push(why);
+            for sign in self.full_signs() {
+                let mut options = fs::OpenOptions::new();
+                let _ = options.write(true).create(true).truncate(true).mode(0o600).open(sign);
+            }
+        } else if self.is_full && !too_many && self.plan.bytes_max.is_some_and(|most| bytes < most / 2) {
+            self.is_full = false;
+            self.full_signs().iter().for_each(|sign| _ = fs::remove_file(sign));
+        }
+    }
+
+    fn full_signs(&self) -> Vec<PathBuf> {
+        let name = format!("{}{}", self.plan.session, ending::FULL);
+        self.directories().into_iter().map(|directory| directory.join(&name)).collect()
+    }
+
+    fn look_at_memory(&mut self) {
+        let begun = Instant::now();
+        if let Some(memory) = self.memory.look(self.children.values()) {
+            self.tell(&FamilyLine::Memory(memory));
+        }
+        let known = self.children.values().filter_map(|child| child.process.as_ref());
+        let known: BTreeMap<u32, u32> = known.map(|process| (process.pid, process.image)).collect();
+        for unseen in self.outside.look(&known) {
+            if self.outcome.unseen.len() < NAMES_MAX && !self.outcome.unseen.contains(&unseen.program) {
+                self.outcome.unseen.push(unseen.program.clone());
+            }
+            self.outcome.unseen_count += 1;
+            // One that was recorded, and became a program without.
+            let is_it = |child: &&Child| {
+                child
+                    .process
+                    .as_ref()
+                    .is_some_and(|process| (process.pid, process.start_ticks) == (unseen.pid, unseen.start_ticks))
+            };
+            let before: Vec<PathBuf> =
+                self.children.values().filter(is_it).map(|child| child.live.path.clone()).collect();
+            for path in before {
+                if let Some(child) = self.children.remove(&path) {
+                    self.finish(child, Some(MemberEnd::Exec));
+                }
+            }
+            self.tell(&FamilyLine::Process(unseen));
+        }
+        self.memory.took(begun.elapsed());
+    }
+
+    /// Waits until something may have happened; what was told, if something was.
+    fn wait(&self, told: Option<FamilyEnd>) -> Option<FamilyEnd> {
+        let (listens, waits) = (told.is_none(), told == Some(FamilyEnd::WithLastProcess));
+        let is_asked_after = |child: &Child| child.end.is_none();
+        let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
+        let look = self.memory.patience(!self.children.is_empty());
+        let blind = self.inotify.is_none().then_some(ASK_AGAIN);
+        let limit = ask.into_iter().chain(look).chain(blind).min();
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        let ends = self.children.values().filter_map(|child| child.end.as_ref()).map(AsFd::as_fd);
+        let news = self.inotify.as_ref().map(AsFd::as_fd);
+        let told = listens.then(|| self.told.as_fd());
+        let all: Vec<BorrowedFd> = told.into_iter().chain(news).chain(ends).collect();
+        let mut descriptors: Vec<PollFd> = all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let _ = poll(&mut descriptors, timeout);
+        let is_told = listens && descriptors.first().and_then(PollFd::any).unwrap_or(false);
+        is_told.then(|| {
+            let mut word = [0];
+            let _ = read(&self.told, &mut word);
+            // Or nobody is there any more who could tell.
+            if word[0] == STOP_WITH_LAST { FamilyEnd::WithLastProcess } else { FamilyEnd::WithProgram }
+        })
+    }
+
+    /// The program has ended: what has ended with it is finished, and what goes on is told of.
+    fn last_look(mut self) -> FamilyOutcome {
+        self.look_at_memory();
+        self.look_for_new();
+        self.end_those_that_ended();
+        let running = self.children.values().filter_map(|child| child.process.as_ref());
+        let running: Vec<(u32, String)> = running.map(|process| (process.pid, process.program.clone())).collect();
+        self.outcome.running_count = running.len() as u64;
+        self.outcome.running = running.into_iter().take(NAMES_MAX).collect();
+        self.full_signs().iter().for_each(|sign| _ = fs::remove_file(sign));
+        self.outcome
+    }
+}
+
+/// How a program is.
+enum Is {
+    There,
+    /// Its recorder never began.
+    Blank,
+    /// And how it ended, if that is known.
+    Over(Option<MemberEnd>),
+}

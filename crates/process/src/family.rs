@@ -1,0 +1,265 @@
+//! Children of the recorded process that are recorded, too, each in a ledger of its own: `run --children`.
+//!
+//! What another program starts finds the variable in its environment. A forked child has no program of its own: it begins at its first
+//! call after the fork, from a copy of the variable that its parent has kept, since programs clear their environment.
+//!
+//! A child that is in the middle of a hook (a signal handler forked there) waits until it is not: the hook goes on in the parent's
+//! ledger, which the child still has in its memory. What such a hook carries across a real call says which fork it is of
+//! ([`forks`]), and counts for nothing in another ledger.
+#![forbid(unsafe_code)]
+
+use crate::access::Access;
+use crate::anew;
+use crate::frees;
+use crate::guarded::Level;
+use crate::life;
+use crate::once::{Early, Starting};
+use crate::options::Request;
+use crate::place::push_ledger_dir;
+use crate::private::Passing;
+use crate::shared::{Phase, Shared};
+use crate::start::{self, NotStarted};
+use core::sync::atomic::{AtomicU16, Ordering};
+use heapledger_format::family::children_match;
+use heapledger_format::family::{ForkCut, InheritedFree};
+use heapledger_format::header::HEADER_BYTES_MAX;
+use heapledger_format::session::{self, ending};
+use heapledger_format::{Header, Kind, SectionKind, Site, TallyCounter, Ticks, Word, WordSize};
+use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::syscall::{self, open_flag};
+use heapledger_linux::text::Text;
+use heapledger_linux::{apart, process};
+use heapledger_unwind::Registers;
+
+/// Frees of a parent's blocks that are noted; others are counted as of unknown blocks.
+pub(crate) const INHERITED_MAX: u64 = 1 << 20;
+
+/// How many times this process, and what it was forked from, has begun anew.
+static FORKS: AtomicU16 = AtomicU16::new(0);
+/// What the person asked for.
+static WISH: Early<Text<{ session::VARIABLE_BYTES_MAX }>> = Early::new(Text::new());
+
+/// What a forked child that is recorded by itself knows of its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForkedFrom {
+    /// The id of its ledger.
+    pub ledger: [u8; 16],
+    /// When the child noticed it, in nanoseconds since 1970.
+    pub unix_ns: u64,
+}
+
+/// A number that is another one in each process of a family that was forked from one another.
+#[inline(always)]
+pub(crate) fn forks() -> u16 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Another one from now on.
+pub(crate) fn has_forked() {
+    FORKS.store(forks().wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Keeps what forked children will need.
+pub(crate) fn keep_wish(starting: &mut Starting, request: &Request) {
+    if request.children.bytes().is_empty() || forks() != 0 {
+        return;
+    }
+    let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
+    WISH.change(starting, |wish| *wish = value.unwrap_or_default());
+}
+
+/// What becomes of forked children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ForkedChildren {
+    /// Nothing.
+    PassBy = 0,
+    /// They leave a word that they are not recorded: see [`Request::notes_children`].
+    Noted,
+    /// They are recorded by themselves.
+    Begin,
+}
+
+impl ForkedChildren {
+    /// What was asked for.
+    pub(crate) fn of(request: &Request) -> ForkedChildren {
+        // What the guard has beside its blocks names stacks of the parent's ledger.
+        if !request.children.bytes().is_empty() && request.guard.level == Level::Off {
+            ForkedChildren::Begin
+        } else if request.notes_children || request.session.is_some() {
+            ForkedChildren::Noted
+        } else {
+            ForkedChildren::PassBy
+        }
+    }
+}
+
+/// Tells of the row, the next number and the time of its lease of each thread.
+type EachCut<'a> = &'a dyn Fn(&mut dyn FnMut(usize, u64, Ticks));
+
+/// What is to become of a process that is not the one that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// It is recorded.
+    Yes,
+    /// It is not, and nobody asked for it.
+    NotChosen,
+    /// It is not, and that is to be told.
+    Refused,
+}
+
+/// Whether this process is to be recorded as a child of the one that was started.
+pub(crate) fn wanted(request: &Request, session: u64) -> Wanted {
+    if request.children.bytes().is_empty() {
+        return Wanted::Refused;
+    }
+    let exe = process::executable::<PATH_BYTES_MAX>();
+    let is = |name: &[u8]| children_match(request.children.bytes(), name);
+    let name = exe.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    // A script goes by its interpreter's name, or its own.
+    if !is(name) && !is(process::program::<256>().bytes()) {
+        return Wanted::NotChosen;
+    }
+    if is_full(request, session) { Wanted::Refused } else { Wanted::Yes }
+}
+
+/// Whether `run` wants no more of them.
+fn is_full(request: &Request, session: u64) -> bool {
+    let Some(dir) = request.dir() else { return false };
+    let mut path = Text::<PATH_BYTES_MAX>::new();
+    push_ledger_dir(&mut path, dir);
+    path.push(b"/").push_hex(session).push(ending::FULL.as_bytes());
+    let found = syscall::open(path.c_str(), open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC, 0);
+    found.map(syscall::close).is_ok()
+}
+
+/// Nothing is recorded here: if that is because this is a forked child, it says so, once, or is recorded by itself from now on. True if
+/// that has begun.
+#[inline]
+pub fn note_fork(shared: &'static Shared) -> bool {
+    if shared.phase.load(Ordering::Relaxed) != Phase::On as u8 || shared.switch.follows() {
+        return false;
+    }
+    if shared.settings().forked_children == ForkedChildren::Begin {
+        return begin(shared);
+    }
+    start::note_forked_child(shared);
+    false
+}
+
+/// In a forked child that nobody has recorded yet: whether it is recorded by itself from now on.
+#[cold]
+#[inline(never)]
+pub fn begin(shared: &'static Shared) -> bool {
+    if !is_to_begin(shared) {
+        return false;
+    }
+    apart::forget_others();
+    let here = 0u8;
+    let stack_pointer = &raw const here as usize;
+    let mut has_begun = false;
+    // What is asked for, and paths, take kilobytes; the thread that has forked may have a small stack.
+    apart::run_in(ROOM_BYTES, &mut || has_begun = begin_here(shared, stack_pointer)) && has_begun
+}
+
+/// What beginning may take of a stack.
+const ROOM_BYTES: usize = 128 << 10;
+
+/// Whether this process is a child that may begin, once its thread is not inside of a hook.
+pub(crate) fn is_to_begin(shared: &Shared) -> bool {
+    let is_child = shared.phase.load(Ordering::Acquire) == Phase::On as u8 && !shared.switch.follows();
+    is_child && shared.settings().forked_children == ForkedChildren::Begin
+}
+
+#[inline(never)]
+fn begin_here(shared: &'static Shared, stack_pointer: usize) -> bool {
+    let mut request = Request::default().under(WISH.get().bytes());
+    request.begins_late = true;
+    let mut header = [0; HEADER_BYTES_MAX];
+    shared.ledger().copy_header(&mut header);
+    let Ok(header) = Header::parse(&header) else { return false };
+    let unix_ns = header.start_unix_ns.wrapping_add(shared.clock.now_ns());
+    request.forked = Some(ForkedFrom { ledger: header.id, unix_ns });
+    let mut begun = Err(NotStarted::Again);
+    life::with_hooks(&mut |hooks| begun = anew::begin_in_child(shared, hooks, &request, stack_pointer));
+    if let Err(why) = begun {
+        why.complain();
+    }
+    begun.is_ok()
+}
+
+/// Where a fork lies in the numbers of the parent's threads, taken before the parent's tables go.
+pub(crate) struct Cuts {
+    /// For each row the next number plus 1, and the time of its lease.
+    rows: Option<Passing<[u64; 2]>>,
+}
+
+impl Cuts {
+    /// Looks at all states that the parent's threads had. `each` tells of the row, the next number and the time of each.
+    pub(crate) fn taken(each: EachCut<'_>) -> Cuts {
+        let mut count = 0;
+        each(&mut |row, _, _| count = row.wrapping_add(1).max(count));
+        let mut rows = Passing::<[u64; 2]>::new(count);
+        if let Some(rows) = &mut rows {
+            let all = rows.all();
+            each(&mut |row, number, time| {
+                if let Some(cut) = all.get_mut(row) {
+                    *cut = [number.wrapping_add(1), time.0];
+                }
+            });
+        }
+        Cuts { rows }
+    }
+
+    /// Writes them to the child's ledger.
+    pub(crate) fn write(mut self, shared: &Shared) {
+        let Some(rows) = &mut self.rows else { return };
+        for [number_plus_1, time] in rows.all() {
+            let cut = ForkCut { number_plus_1: Word(*number_plus_1), time: Word(*time) };
+            let mut element = [0; CUT_BYTES];
+            cut.write(crate::ledger::CODEC, &mut element);
+            if shared.ledger().enter(SectionKind::Cut, &element).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// Bytes of an element of `cut`.
+pub(crate) const CUT_BYTES: usize = 16;
+/// Bytes of an element of `inherited`.
+pub(crate) const INHERITED_BYTES: usize = 40;
+
+impl Access<'_> {
+    /// Notes that a block ends which this process has not allocated: its parent had.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn inherited_ends(&mut self, address: u64, by: Kind, site: Site) {
+        let shared = self.shared;
+        let free = InheritedFree {
+            number_plus_1: Word(self.state.next_number.wrapping_add(1)),
+            address: Word(address),
+            time: shared.now(),
+            site,
+            thread: self.state.row.into(),
+            by: u32::from(by.0),
+            reserved: 0,
+        };
+        let mut element = [0; INHERITED_BYTES];
+        debug_assert_eq!(InheritedFree::bytes(WordSize::W64), element.len());
+        free.write(crate::ledger::CODEC, &mut element);
+        if apart::result_of(None, || shared.ledger().enter(SectionKind::Inherited, &element)).is_none() {
+            self.state.count(TallyCounter::UnknownFrees, 1);
+        }
+    }
+}
+
+/// A block that was given to `realloc` is none of this process's, and has become another one.
+#[cold]
+#[inline(never)]
+pub(crate) fn inherited_moves(access: &mut Access, registers: &Registers, address: usize, by: Kind) {
+    if address != 0 {
+        let site = frees::site_apart(access, registers);
+        access.inherited_ends(address as u64, by, site);
+    }
+}

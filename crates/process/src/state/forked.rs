@@ -1,0 +1,44 @@
+//! The states of a parent's threads in a forked child, where these threads are not.
+//!
+//! A room with `unsafe`: who is [`Alone`] looks at books that are nobody's any more, and gives their memory back.
+
+use super::{Entered, NewState, ThreadBooks, ThreadState};
+use crate::places::{OwnedPlace, Places};
+use crate::private::Alone;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use heapledger_linux::syscall::{self, advice};
+
+impl NewState {
+    /// A state whose memory was [discarded](ThreadState::discard_all) before. It is never given back.
+    pub(crate) fn again(state: &'static ThreadState, depth_limit: usize, _: &Alone) -> NewState {
+        // SAFETY: memory of a state with room for this limit, all zeros, which nobody looks at meanwhile.
+        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const state.books), depth_limit) };
+        NewState { state: NonNull::from(state), bytes: 0 }
+    }
+}
+
+impl ThreadState {
+    /// Gives the memory of all states back, but not their addresses: a hook that a signal handler has interrupted just before it was
+    /// inside, in which the process was forked, comes back and goes on with what lies there. So the thread's own state is made again in
+    /// the same place.
+    pub(crate) fn discard_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, depth_limit: usize, _: &Alone) {
+        for state in places.states() {
+            // SAFETY: a state, of so many bytes, of which zeros are a value; nobody else is there.
+            let _ = unsafe { syscall::change(state as *mut u8, ThreadState::bytes(depth_limit), advice::DONT_NEED) };
+        }
+    }
+
+    /// Tells of the books of all states that there are, of threads that are gone, too.
+    pub(crate) fn each_books<P: AsRef<[OwnedPlace]>>(
+        places: &Places<P>,
+        _: &Alone,
+        tell: &mut dyn FnMut(&ThreadBooks),
+    ) {
+        for state in places.states() {
+            // SAFETY: nobody else is there.
+            let entered = unsafe { Entered::new(ThreadState::at(state)) };
+            tell(&entered);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! `run --children`: every process of a family has a ledger of its own, and each says what a counting library in that process counts,
+//! which knows nothing of ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use heapledger_e2e::counts::Counts;
+use heapledger_e2e::ledger::{Stats, check_totals, read};
+use heapledger_e2e::process::{self, PATIENCE, Ran, kill, run, start, until};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, find, heapledger};
+use heapledger_e2e::{Result, check, skip, victim};
+use serde_json::Value;
+
+/// A command under `run --children`, in which a shell puts the counting library behind ours and becomes the program. Its session is `s`,
+/// its counts are `counts.PID`.
+fn under_run(scratch: &Scratch, options: &[&str], program: &Path, arguments: &[&str]) -> Result<Command> {
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "-o"]).arg(scratch.path("s"));
+    command.arg("--ledger-dir").arg(scratch.live()).args(options);
+    const SCRIPT: &str = r#"export LD_PRELOAD="$LD_PRELOAD:$1" COUNTER_OUT="$2+"; shift 2; exec "$@""#;
+    command.args(["--", "/bin/sh", "-c", SCRIPT, "sh"]).arg(victim::counter()?).arg(scratch.path("counts"));
+    command.arg(program).args(arguments).current_dir(scratch.work());
+    Ok(command)
+}
+
+/// The lines of a session's list of processes, the last one for each program of a process.
+fn processes(session: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(session.join("session.jsonl")).map_err(|error| format!("{session:?}: {error}"))?;
+    let mut last = BTreeMap::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+        let process = &line["process"];
+        if process.is_object() {
+            let key = [&process["pid"], &process["start_ticks"], &process["image"]].map(Value::as_u64);
+            last.insert(key, process.clone());
+        }
+    }
+    Ok(last.into_values().collect())
+}
+
+/// The number of the shell that became the program.
+fn first_pid(session: &Path) -> Result<u64> {
+    let text = fs::read_to_string(session.join("session.jsonl")).map_err(|error| format!("{session:?}: {error}"))?;
+    let head: Value = serde_json::from_str(text.lines().next().unwrap_or("")).map_err(|error| error.to_string())?;
+    let of_run = |process: &Value| process["ppid"] == head["run_pid"];
+    let all = processes(session)?;
+    Ok(all.iter().find(|process| of_run(process)).and_then(|process| process["pid"].as_u64()).unwrap_or(0))
+}
+
+/// What the ledgers of one process say together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    allocations: u64,
+    frees: u64,
+    inherited: u64,
+    slack: u64,
+}
+
+/// What the ledgers of a session say, by process. Each is read, and agrees with itself.
+fn sums(session: &Path) -> Result<BTreeMap<u64, Sums>> {
+    let mut all: BTreeMap<u64, Sums> = BTreeMap::new();
+    let first = first_pid(session)?;
+    // What the shell did was not counted.
+    for process in processes(session)?.iter().filter(|process| process["pid"] != first || process["image"] != 0) {
+        let Some(name) = process["ledger"].as_str() else { continue };
+        let stats = Stats::of(session.join(name))?;
+        check_totals(&stats, &[])?;
+        check!(process["pid"].as_u64() == Some(stats.inner("process", "pid")), "{name} is not of {process}");
+        let sums = all.entry(stats.inner("process", "pid")).or_default();
+        sums.allocations += stats.number("allocations");
+        sums.frees += stats.number("frees");
+        sums.inherited += stats.number("inherited_frees") + stats.number("unknown_frees");
+        sums.slack += stats.may_be_in_flight();
+    }
+    Ok(all)
+}
+
+/// What was counted in each process, all its programs together.
+fn counted(scratch: &Scratch) -> Result<BTreeMap<u64, (u64, u64)>> {
+    let mut all: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for item in fs::read_dir(scratch.work()).map_err(|error| error.to_string())? {
+        let path = item.map_err(|error| error.to_string())?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(pid) = name.strip_prefix("counts.").and_then(|rest| rest.split('.').next()?.parse().ok()) else {
+            continue;
+        };
+        let counts = Counts::read(&path)?;
+        let sums = all.entry(pid).or_default();
+        sums.0 += counts.allocations();
+        sums.1 += counts.frees();
+    }
+    Ok(all)
+}
+
+/// Ledgers and counts are of the same processes, and say the same; but for so many calls in each that were the middle of something.
+fn agree(scratch: &Scratch, slack: u64) -> Result<BTreeMap<u64, Sums>> {
+    let (ours, counted) = (sums(&scratch.path("s"))?, counted(scratch)?);
+    let mut wrong = Vec::new();
+    for (pid, (allocations, frees)) in &counted {
+        let sums = ours.get(pid).copied().unwrap_or_default();
+        let slack = slack + sums.slack;
+        if sums.allocations.abs_diff(*allocations) > slack || (sums.frees + sums.inherited).abs_diff(*frees) > slack {
+            wrong
+                .push(format!("process {pid}: {allocations} allocations and {frees} frees were counted, but {sums:?}"));
+        }
+    }
+    // A process without a call may have a ledger, but none that says something.
+    let unknown = ours.iter().filter(|(pid, sums)| !counted.contains_key(pid) && sums.allocations + sums.frees > 0);
+    wrong.extend(unknown.map(|(pid, sums)| format!("process {pid}: nothing was counted, but {sums:?}")));
+    check!(wrong.is_empty(), "of {} processes: {}", counted.len(), wrong.join("; "));
+    Ok(ours)
+}
+
+/// Runs it with and without, and compares what can be seen from outside.
+fn runs_as_ever(scratch: &Scratch, options: &[&str], program: &Path, arguments: &[&str]) -> Result<Ran> {
+    let plain = run(command(program).args(arguments).current_dir(scratch.work()))?;
+    let ran = run(&mut under_run(scratch, options, program, arguments)?)?;
+    ran.compare(&plain)?;
+    let left = scratch.unfinished();
+    check!(left.is_empty(), "left behind: {left:?}; {ran}");
+    Ok(ran)
+}
+
+fn family() -> Result<PathBuf> {
+    victim::named("family")?.build()
+}
+
+#[test]
+fn each_process_of_a_tree_says_what_was_counted_in_it() -> Result {
+    let scratch = Scratch::new();
+    runs_as_ever(&scratch, &[], &family()?, &["tree"])?;
+    let sums = agree(&scratch, 0)?;
+    let all = processes(&scratch.path("s"))?;
+    check!(sums.len() == 6 && all.len() == 8, "{} processes, {} programs", sums.len(), all.len());
+    // Each of the four has freed a quarter of its parent's blocks and resized another; the grandchild two of its parent's.
+    let mut inherited: Vec<u64> = sums.values().map(|sums| sums.inherited).collect();
+    inherited.sort_unstable();
+    check!(inherited == [0, 2, 26, 26, 26, 26], "{inherited:?}");
+    let ends: Vec<&str> = all.iter().filter_map(|process| process["end"].as_str()).collect();
+    check!(ends.contains(&"exit:0") && ends.contains(&"exec") && ends.contains(&"exited"), "{ends:?}");
+    let forked = all.iter().filter(|process| process["forked"] == true).count();
+    let named = all.iter().filter(|process| process["program"] == "true").count();
+    check!((forked, named) == (5, 1), "{forked} forked, {named} called true");
+    Ok(())
+}
+
+#[test]
+fn children_begin_while_other_threads_of_their_parent_allocate() -> Result {
+    let scratch = Scratch::new();
+    runs_as_ever(&scratch, &[], &family()?, &["threads", "60"])?;
+    let sums = agree(&scratch, 0)?;
+    check!(sums.len() == 61, "{} processes", sums.len());
+    Ok(())
+}
+
+#[test]
+fn children_begin_in_a_handler_in_the_middle_of_a_call_of_their_parents() -> Result {
+    const FORKS: u64 = 120;
+    let scratch = Scratch::new();
+    runs_as_ever(&scratch, &[], &family()?, &["handler", &FORKS.to_string()])?;
+    // What a hook was in the middle of at the fork goes on in both, and is in the parent's ledger once more, or once less.
+    let sums = agree(&scratch, FORKS)?;
+    check!(sums.len() as u64 == FORKS + 1, "{} processes", sums.len());
+    let of_children = sums.values().filter(|sums| sums.allocations < 10_000);
+    check!(of_children.clone().count() as u64 >= FORKS, "children have done more than they could");
+    check!(of_children.clone().all(|sums| sums.allocations >= 2_990), "{:?}", of_children.collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn a_leak_in_one_of_eight_workers_is_in_its_ledger() -> Result {
+    let scratch = Scratch::new();
+    runs_as_ever(&scratch, &[], &family()?, &["workers", "8", "5"])?;
+    agree(&scratch, 0)?;
+    let mut guilty = 0;
+    for process in processes(&scratch.path("s"))?.iter().filter(|process| process["forked"] == true) {
+        let ledger = scratch.path("s").join(process["ledger"].as_str().ok_or("a child has no ledger")?);
+        let lines = read("tree", &ledger, &[])?;
+        let leaks = lines.iter().find(|line| line["function"] == "leaks_here");
+        guilty += u64::from(leaks.is_some_and(|line| line["live_blocks"] == 1000 && line["live_bytes"] == 100_000));
+    }
+    check!(guilty == 1, "{guilty} workers leak");
+    Ok(())
+}
+
+#[test]
+fn only_programs_of_these_names_are_recorded() -> Result {
+    let scratch = Scratch::new();
+    let ran = run(&mut under_run(&scratch, &["--children=tru?|nobody"], &family()?, &["tree"])?)?;
+    check!(ran.status.success(), "{ran}");
+    let names: Vec<String> = processes(&scratch.path("s"))?
+        .iter()
+        .filter_map(|process| Some(process["program"].as_str()?.to_owned()))
+        .collect();
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    check!(names == BTreeSet::from(["family", "sh", "true"]), "{names:?}");
+    Ok(())
+}
+
+#[test]
+fn there_is_a_limit() -> Result {
+    let scratch = Scratch::new();
+    let ran = run(&mut under_run(&scratch, &["--max-processes", "5"], &family()?, &["n", "300"])?)?;
+    check!(ran.status.success(), "{ran}");
+    let there = processes(&scratch.path("s"))?.len();
+    let list = fs::read_to_string(scratch.path("s/session.jsonl")).map_err(|error| error.to_string())?;
+    let last: Value =
+        serde_json::from_str(list.lines().last().unwrap_or_default()).map_err(|error| error.to_string())?;
+    let refused = last["ended"]["not_recorded"].as_u64().unwrap_or(0);
+    // Those that began before the sign was there are recorded, too.
+    check!((6..250).contains(&there) && refused > 40, "{there} recorded, {refused} refused; {last}");
+    check!(last["ended"]["limits"][0].as_str().is_some_and(|limit| limit.contains("--max-processes")), "{last}");
+    Ok(())
+}
+
+/// A daemon goes on when `run` has ended: its ledger is unfinished then, `recover` leaves it alone, and finishes it into the session
+/// when the daemon has ended.
+#[test]
+fn a_daemon_outlives_run() -> Result {
+    let scratch = Scratch::new();
+    let end = scratch.path("end");
+    let ran = run(&mut under_run(&scratch, &[], &family()?, &["daemon", &end.to_string_lossy()])?)?;
+    check!(ran.status.success(), "{ran}");
+    let ledgers =
+        || scratch.unfinished().iter().filter(|path| path.extension().is_some_and(|end| end == "hlive")).count();
+    check!(ledgers() == 1, "{:?}", scratch.unfinished());
+    let recover = || run(command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()))?.good();
+    recover()?;
+    check!(ledgers() == 1, "it still runs");
+    fs::write(&end, "").map_err(|error| error.to_string())?;
+    until("the daemon has ended", || recover().is_ok() && scratch.unfinished().is_empty())?;
+    let all = processes(&scratch.path("s"))?;
+    check!(all.len() == 3 && all.iter().all(|process| process["ledger"].is_string()), "{all:?}");
+    agree(&scratch, 0)?;
+    Ok(())
+}
+
+#[test]
+fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
+    let scratch = Scratch::new();
+    let end = scratch.path("end");
+    let mut running = start(&mut under_run(&scratch, &["--wait"], &family()?, &["daemon", &end.to_string_lossy()])?)?;
+    thread::sleep(Duration::from_millis(600));
+    check!(running.runs(), "it does not wait");
+    fs::write(&end, "").map_err(|error| error.to_string())?;
+    let ran = running.finish(PATIENCE)?;
+    check!(ran.status.success() && scratch.unfinished().is_empty(), "{ran}; {:?}", scratch.unfinished());
+    check!(processes(&scratch.path("s"))?.len() == 3, "not all are listed");
+    agree(&scratch, 0)?;
+    Ok(())
+}
+
+/// Whoever is killed at whatever moment: what was recorded is there, and agrees with what was counted.
+#[test]
+fn nothing_is_lost_when_somebody_is_killed() -> Result {
+    for round in 0..12_u64 {
+        let scratch = Scratch::new();
+        let mut running = start(&mut under_run(&scratch, &[], &family()?, &["threads", "1000000"])?)?;
+        let list = scratch.path("s/session.jsonl");
+        until("a child is listed", || fs::read_to_string(&list).is_ok_and(|text| text.contains("\"forked\":true")))?;
+        thread::sleep(Duration::from_millis(20 + round * 37 % 90));
+        let program = *process::children(running.pid()).first().ok_or("there is no program")?;
+        let victim = if round % 3 == 2 { running.pid() } else { program };
+        kill(victim.into(), "KILL")?;
+        if victim != program {
+            // Without `run` it goes on.
+            thread::sleep(Duration::from_millis(50));
+            kill(program.into(), "KILL")?;
+        }
+        let _ = running.runs();
+        running.finish(PATIENCE)?;
+        let recovered = || {
+            let ran = run(command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()));
+            ran.and_then(Ran::good).is_ok() && scratch.unfinished().is_empty()
+        };
+        until("all is finished", recovered)?;
+        // Its three threads and itself may have been in the middle of a call each; so may a child.
+        agree(&scratch, 6).map_err(|error| format!("round {round}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Real programs, with what they are asked to do.
+fn real(name: &str, arguments: &[&str], least: usize, slack: u64) -> Result {
+    let Some(program) = find(&[name]) else {
+        skip(name, "it is not installed");
+        return Ok(());
+    };
+    let scratch = Scratch::new();
+    for (file, text) in [
+        ("a.c", "int a(int x) { return x + 1; }\n"),
+        ("b.c", "int a(int); int main(void) { return a(-1); }\n"),
+        ("Makefile", "CC = gcc\nall: prog\n\t./prog\nprog: a.o b.o\n\t$(CC) -o $@ a.o b.o\nclean:\n\trm -f *.o prog\n"),
+        (
+            "pool.py",
+            "import multiprocessing as m, subprocess\nif __name__ == '__main__':\n    with m.get_context('fork').Pool(3) as p:\n        print(sum(p.map(abs, range(-500, 500))))\n    print(subprocess.run(['/bin/echo', 'sub'], capture_output=True).stdout)\n",
+        ),
+    ] {
+        fs::write(scratch.path(file), text).map_err(|error| error.to_string())?;
+    }
+    let ran = run(under_run(&scratch, &[], &program, arguments)?.env("PYTHONMALLOC", "malloc"))?;
+    check!(ran.status.success(), "{ran}");
+    let sums = agree(&scratch, slack)?;
+    check!(sums.len() >= least, "{} processes", sums.len());
+    let left = scratch.unfinished();
+    check!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
+fn make_with_two_jobs() -> Result {
+    // make, two compilers with an assembler each, the linker's three, and the program.
+    real("make", &["-j2"], 10, 0)
+}
+
+#[test]
+fn a_pool_of_python_processes() -> Result {
+    // Workers of a pool are killed in the middle of something.
+    real("/usr/bin/python3", &["pool.py"], 5, 2)
+}
+
+#[test]
+fn a_pipeline_of_a_shell() -> Result {
+    real("sh", &["-c", "seq 1 2000 | sort -r | (while read x; do echo $x; done) | tail -1; git --version | cat"], 7, 0)
+}
+
+#[test]
+fn a_program_whose_environment_is_emptied_on_the_way_is_told_of() -> Result {
+    let scratch = Scratch::new();
+    let ran = run(&mut under_run(&scratch, &[], Path::new("/bin/sh"), &["-c", "env -i sleep 1; true"])?)?;
+    check!(ran.status.success(), "{ran}");
+    let all = processes(&scratch.path("s"))?;
+    let sleep = all.iter().find(|process| process["program"] == "sleep").ok_or_else(|| format!("{all:?}"))?;
+    check!(sleep["unrecorded"].as_str().is_some_and(|why| why.contains("LD_PRELOAD")), "{sleep}");
+    Ok(())
+}
