@@ -20,6 +20,7 @@ mod errors;
 mod events;
 mod executables;
 mod extents;
+mod family;
 pub mod fields;
 mod fold;
 mod groups;
@@ -59,6 +60,10 @@ pub use engine::Engine;
 pub use errors::{Excused, excuse, is_wrong, sites_of};
 pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wanted, as_freed};
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};
+pub use family::{
+    AlikeProcesses, FamilyNote, FamilySummary, FamilyTotals, MemberRead, MemberTotals, ProcessTotals, alike,
+    family_notes, joined,
+};
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::{Holders, begins_program, is_in_rust_library};
 pub use identity::{Identity, RunMarks};

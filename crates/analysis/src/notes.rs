@@ -5,7 +5,7 @@ use heapledger_format::session::process;
 use heapledger_format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
-use crate::{Engine, FoundBy};
+use crate::{Engine, FamilyNote, FoundBy};
 
 /// Whether freed blocks are recorded: there is a ring, however little it holds.
 pub(crate) fn records_frees(ledger: &Ledger) -> bool {
@@ -94,6 +94,8 @@ pub enum Note {
     LogLacks(String),
     /// Something else that is to be known of it: a sentence.
     LogSays(String),
+    /// Something of a session of several processes.
+    Family(Box<FamilyNote>),
 }
 
 /// What to install or to type for functions and lines of modules that have none.

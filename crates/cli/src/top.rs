@@ -15,7 +15,7 @@ use heapledger_report::Namer;
 use heapledger_report::Paint;
 use heapledger_source::Ledger;
 
-use crate::commands::opening::{mention_others, open_no_log};
+use crate::commands::opening::{member_path, mention_others, open_no_log};
 use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};
 
@@ -53,9 +53,12 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;
     let watched = || -> Result<Watched> {
-        let reader = open_no_log(target, args.ledger.view.opening)?;
+        let opening = &args.ledger.view.opening;
+        let member = member_path(target, &opening.members)?;
+        let target = member.as_deref().unwrap_or(target);
+        let reader = open_no_log(target, opening)?;
         // By its path, a process may have gone on as another program in between.
-        let namer = open_no_log(target, args.ledger.view.opening)?;
+        let namer = open_no_log(target, opening)?;
         ensure!(reader.header().id == namer.header().id, "the ledger has just been replaced; try again");
         mention_others(&reader, target);
         filter.check(&reader, Scope::Blocks)?;

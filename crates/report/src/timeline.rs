@@ -9,7 +9,7 @@ use crate::{Cell, Column, Ending, Form, Report, ReportError, Table, TableForm};
 
 mod curve;
 mod json;
-mod sparks;
+pub(crate) mod sparks;
 mod svg;
 mod text;
 

@@ -195,7 +195,7 @@ pub enum SourceError {
         version: u64,
     },
     /// A directory without a list of processes.
-    #[error("{} is a directory, but not one of `heapledger run --children -o DIR`: it has no session.jsonl", .0.display())]
+    #[error("{} is a directory, not a ledger, and no session of `heapledger run --children -o DIR`: it has no session.jsonl", .0.display())]
     NotASession(PathBuf),
     /// A list of processes whose first line is something else.
     #[error("{} is not the list of a session's processes: {what}", path.display())]

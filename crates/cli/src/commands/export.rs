@@ -89,7 +89,7 @@ fn write(args: &ExportArgs) -> Result<()> {
     }
     let names = [Some(&args.ledger), args.diff.as_ref()];
     let names: Vec<_> = names.into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| open_target(name, args.opening)).collect::<Result<Vec<_>>>()?;
+    let ledgers = names.iter().map(|name| open_target(name, &args.opening)).collect::<Result<Vec<_>>>()?;
     let target = match &args.output {
         Some(_) if to_stdout => Target::Stdout,
         Some(path) => Target::Named(path.clone()),

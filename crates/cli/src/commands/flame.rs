@@ -86,7 +86,7 @@ fn show(args: &FlameArgs) -> Result<()> {
     let form = form_wanted(args.form.given(), named)?;
     let names: Vec<&OsStr> =
         [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| open_target(name, args.opening)).collect::<Result<Vec<_>>>()?;
+    let ledgers = names.iter().map(|name| open_target(name, &args.opening)).collect::<Result<Vec<_>>>()?;
     let target = target(args, &form, &ledgers[0]);
     if let (Target::Stdout, Form::Html) = (&target, &form)
         && io::stdout().is_terminal()

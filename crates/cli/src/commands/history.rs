@@ -38,7 +38,7 @@ fn show(args: &HistoryArgs, targets: &[&OsStr]) -> Result<()> {
         args.sort.parse()?;
     }
     args.check(by.is_some() || columns.is_some())?;
-    let (mut ledgers, parts) = open_run(targets, args.ledger.view.opening)?;
+    let (mut ledgers, parts) = open_run(targets, &args.ledger.view.opening)?;
     let given = targets.iter().map(|target| target.to_string_lossy());
     if !args.form.is_json() && !given.eq(parts.iter().map(String::as_str)) {
         say(&format!("the ledgers are shown in the order of time: {}", parts.join(", ")));

@@ -53,7 +53,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Opens the ledgers of one run, oldest first, and gives their names in that order.
-pub(crate) fn open_run(targets: &[&OsStr], opening: OpeningArgs) -> Result<(Vec<Ledger>, Vec<String>)> {
+pub(crate) fn open_run(targets: &[&OsStr], opening: &OpeningArgs) -> Result<(Vec<Ledger>, Vec<String>)> {
     let ledgers = targets.iter().map(|target| open_target(target, opening)).collect::<Result<Vec<_>>>()?;
     let order = match in_order(&ledgers) {
         Ok(order) => order,

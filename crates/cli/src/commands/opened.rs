@@ -9,9 +9,9 @@ use anyhow::Result;
 use heapledger_analysis::{Clock, Sampling, Told};
 use heapledger_format::record::Options;
 use heapledger_report::{Context, Form, Paint};
-use heapledger_source::Ledger;
+use heapledger_source::{Family, Ledger};
 
-use crate::commands::opening::{OpeningArgs, open_target};
+use crate::commands::opening::{OpeningArgs, open_target, whole_session};
 use crate::commands::standard::Usage;
 use crate::terminal::Color;
 
@@ -21,7 +21,8 @@ const LIMIT: usize = 100;
 /// What all reading commands take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
-    /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, or a log of a device
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, a log of a device, or
+    /// the directory of a session of several processes
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub(crate) struct LedgerArgs {
 }
 
 /// How text is shown.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ViewArgs {
     /// Write bytes exactly, without units; JSON and CSV always do
     #[arg(long)]
@@ -82,13 +83,18 @@ impl LedgerArgs {
         self.view.paint()
     }
 
+    /// The session that was named, if it is meant as a whole.
+    pub(super) fn session(&self) -> Result<Option<Family>> {
+        whole_session(&self.ledger, &self.view.opening.members)
+    }
+
     pub(super) fn open(&self) -> Result<Opened> {
         self.open_target(&self.ledger)
     }
 
     /// Opens something else than the first argument.
     pub(super) fn open_target(&self, target: &OsStr) -> Result<Opened> {
-        self.opened(&[target], open_target(target, self.view.opening)?)
+        self.opened(&[target], open_target(target, &self.view.opening)?)
     }
 
     /// A report on `ledger`, which is the last of several that were named, or the only one.

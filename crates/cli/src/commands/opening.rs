@@ -15,11 +15,14 @@ use crate::say;
 mod asked;
 mod images;
 mod log_files;
+mod members;
+mod which;
 
 pub(crate) use asked::{FromLog, OpeningArgs};
 pub(crate) use images::{mention_others, open_no_log};
 pub(crate) use log_files::files_of_cores;
 use log_files::{log_at, log_of_bytes, may_be_memory, numbered, of_cores};
+pub(crate) use members::{MemberArgs, member_path, whole_session};
 
 /// Of so many ledgers of a log it is said what they are.
 const NAMES_SAID: usize = 10;
@@ -27,7 +30,9 @@ const NAMES_SAID: usize = 10;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Opens what was named. Of a log with several ledgers the last, of an image of memory the first, or the one behind `@`.
-pub(crate) fn open_target(target: &OsStr, opening: OpeningArgs) -> Result<Ledger> {
+pub(crate) fn open_target(target: &OsStr, opening: &OpeningArgs) -> Result<Ledger> {
+    let member = member_path(target, &opening.members)?;
+    let target = member.as_deref().unwrap_or(target);
     let (path, wanted) = numbered(target);
     if let Some(made) = of_cores(target)? {
         return one_of(made, target, wanted);

@@ -12,6 +12,8 @@ use super::standard::{ExecutableArgs, FilterArgs, Usage};
 
 use super::{FormArgs, LedgerArgs, NamingArgs, Progress, SourceText, find_names, unless_pipe_closed};
 
+mod session;
+
 /// Threads shown to a person who did not ask for all.
 const THREADS: usize = 40;
 
@@ -24,6 +26,7 @@ Examples:
   heapledger stats 4711                 a process that runs under heapledger now
   heapledger stats --at peak heapledger.jq.4711.hl
   heapledger stats --where 'fn ~ \"^parse\"' 4711   of these blocks only
+  heapledger stats build                a session of several processes
   heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
@@ -36,7 +39,7 @@ pub(crate) struct StatsArgs {
     /// Of which moment the call sites are: the last one, or the one at which most bytes lived
     #[arg(long, value_enum, value_name = "MOMENT", default_value_t = At::End)]
     pub(crate) at: At,
-    /// Show all threads, not only the 40 that hold most
+    /// Show all threads, not only the 40 that hold most; of a session each process
     #[arg(short, long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -59,6 +62,9 @@ fn show(args: &StatsArgs) -> Result<()> {
     let form = args.form.get();
     if *form == Form::Ecos && asked.expr().is_some() {
         return Err(Usage::new("--format ecos has the totals of the whole program: leave --where and -F away").into());
+    }
+    if let Some(family) = args.ledger.session()? {
+        return session::show(args, &family);
     }
     let opened = args.ledger.open()?;
     let ledger = &opened.ledger;

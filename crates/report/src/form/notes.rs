@@ -8,6 +8,7 @@ use heapledger_format::TallyCounter;
 use heapledger_source::Damage;
 use heapledger_symbols::Hex;
 
+use crate::form::family_notes;
 use crate::form::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
 /// What to type where the ledger's file could not grow: its place is full, or what it may take.
@@ -85,6 +86,7 @@ pub fn sentence(note: &Note) -> String {
             format!("{} damaged in the ledger and shown in part.", was(*number, "stack is", "stacks are"))
         }
         Note::LogLacks(text) | Note::LogSays(text) => text.clone(),
+        Note::Family(note) => family_notes::sentence_of(note),
     }
 }
 
@@ -171,6 +173,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::StacksDamaged(_) => "stacks_damaged",
         Note::LogLacks(_) => "log_lacks",
         Note::LogSays(_) => "log_says",
+        Note::Family(note) => family_notes::name_of(note),
     }
 }
 
@@ -432,7 +435,7 @@ fn damaged(damage: &Damage) -> String {
 /// they say that names are, or of which moment the report is.
 pub(crate) fn is_loss(note: &Note) -> bool {
     !matches!(
-        note,
+        family_notes::inner(note),
         Note::Loss(TallyCounter::StacksGuessed, _)
             | Note::ScannedStacks(_)
             | Note::Module { .. }

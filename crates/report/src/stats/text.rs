@@ -166,7 +166,7 @@ fn run(marks: &RunMarks) -> Vec<String> {
 }
 
 /// An argument as a shell would want it.
-fn quoted(argument: &str) -> String {
+pub(crate) fn quoted(argument: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_=./:,+@%^".contains(letter);
     let argument = clean(argument);
     if !argument.is_empty() && argument.chars().all(plain) {

@@ -14,7 +14,7 @@ use crate::commands::opening::{OpeningArgs, open_target};
 
 /// Opens what is compared with.
 pub(super) fn open_baseline(path: &Path) -> Result<(Ledger, Clock)> {
-    let ledger = open_target(path.as_os_str(), OpeningArgs::default())?;
+    let ledger = open_target(path.as_os_str(), &OpeningArgs::default())?;
     let clock = Clock::new(&ledger, SystemTime::now())?;
     Ok((ledger, clock))
 }

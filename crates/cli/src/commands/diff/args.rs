@@ -127,7 +127,7 @@ impl DiffArgs {
 
     pub(super) fn open(&self, target: &OsStr) -> Result<Opened> {
         let ledger = target.to_owned();
-        let opened = LedgerArgs { ledger, view: self.view }.open()?;
+        let opened = LedgerArgs { ledger, view: self.view.clone() }.open()?;
         self.lines.explain(&opened.ledger);
         Ok(opened)
     }

@@ -2,6 +2,8 @@
 
 use heapledger_logs::log::LogKind;
 
+use super::MemberArgs;
+
 /// What a file is, if it is no ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FromLog(LogKind);
@@ -26,7 +28,7 @@ impl clap::ValueEnum for FromLog {
 }
 
 /// What is known of a file that it does not say itself.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OpeningArgs {
     /// Take the file for a log of that kind; else that is seen by what is in it
     #[arg(long, value_enum, value_name = "KIND")]
@@ -35,4 +37,6 @@ pub(crate) struct OpeningArgs {
     /// addresses. FILE@2 is the second ledger of an image or a log, FILE@0x20000400 the one at that address
     #[arg(long, value_name = "ADDRESS", value_parser = heapledger_analysis::query::address)]
     pub(crate) base: Option<u64>,
+    #[command(flatten)]
+    pub(crate) members: MemberArgs,
 }

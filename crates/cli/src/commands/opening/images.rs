@@ -9,7 +9,7 @@ use super::log_files::numbered;
 use crate::say;
 
 /// Opens what was named, if it is no log.
-pub(crate) fn open_no_log(target: &OsStr, opening: OpeningArgs) -> Result<Ledger, SourceError> {
+pub(crate) fn open_no_log(target: &OsStr, opening: &OpeningArgs) -> Result<Ledger, SourceError> {
     let (path, which) = numbered(target);
     if which.is_none() && opening.base.is_none() {
         return Ledger::open_target(target);

@@ -21,7 +21,7 @@ type LineFrames = (Vec<u64>, bool);
 
 /// Writes them. Whether all could be written, and there were some.
 pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool> {
-    let ledger = open_target(target, OpeningArgs { from: args.from, ..OpeningArgs::default() })?;
+    let ledger = open_target(target, &OpeningArgs { from: args.from, ..OpeningArgs::default() })?;
     let modules = ledger.modules()?;
     let wanted = args.module.as_deref().map(|name| module(&modules, name)).transpose()?;
     let width = if ledger.header().codec.word == WordSize::W32 { Width::W32 } else { args.width.get() };

@@ -1,0 +1,106 @@
+//! Commands on a session of several processes: as a whole, and one of it.
+
+mod common;
+
+use std::path::Path;
+
+use common::{heapledger, output, text};
+use heapledger_source::{FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
+use heapledger_testing::{Builder, Scratch};
+
+/// A session: `make`, two of `cc1`, and `su` that was not recorded.
+fn session(scratch: &Scratch, name: &str) {
+    let directory = scratch.join(name);
+    std::fs::create_dir(&directory).unwrap();
+    let head = FamilyHead::new("0123456789abcdef", 0, 1_000, vec!["make".into()], "0.1.0");
+    let mut writer = FamilyWriter::create(&directory, &head).unwrap();
+    for (pid, ppid, program, blocks) in
+        [(100, 1, "make", 1), (101, 100, "cc1", 2), (102, 100, "cc1", 3), (103, 100, "su", 0)]
+    {
+        let ledger = (blocks != 0).then(|| format!("{program}.{pid}.heapledger"));
+        if let Some(name) = &ledger {
+            write(&directory.join(name), pid, program, blocks);
+        }
+        let unrecorded = ledger.is_none().then(|| "it runs with more rights".to_owned());
+        let process = FamilyProcess {
+            pid,
+            ppid,
+            start_ticks: u64::from(pid),
+            program: program.into(),
+            ledger,
+            unrecorded,
+            end: Some(MemberEnd::Exit(0)),
+            ..FamilyProcess::default()
+        };
+        writer.append(&FamilyLine::Process(process)).unwrap();
+    }
+    let ended = FamilyEnded { unix_ns: 5_000, exit: MemberEnd::Exit(0), ..FamilyEnded::default() };
+    writer.append(&FamilyLine::Ended(ended)).unwrap();
+}
+
+fn write(path: &Path, pid: u32, program: &str, blocks: u64) {
+    let mut builder = Builder::new();
+    for block in 0..blocks {
+        builder.block(0x1000 * (block + 1), 100);
+    }
+    builder.process("pid", &pid.to_string()).process("program", program).process("start_ticks", &pid.to_string());
+    builder.write(path).unwrap();
+}
+
+/// Status, standard output and standard error of a command in `scratch`.
+fn tell(scratch: &Scratch, words: &[&str]) -> (i32, String, String) {
+    let out = output(heapledger().args(words).current_dir(scratch.path()));
+    (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn totals_of_all_and_of_one() {
+    let scratch = Scratch::new("cli-sessions");
+    session(&scratch, "build");
+    for target in ["build", "build/", "build/session.jsonl", "./build"] {
+        let (status, out, _) = tell(&scratch, &["stats", target]);
+        assert_eq!(status, 0, "{target}");
+        assert!(out.contains("Current   : 600 B in 6 blocks") && out.contains("└─ su"), "{target}:\n{out}");
+    }
+    for words in [&["build:102"][..], &["build", "--pid", "102"], &["build/cc1.102.heapledger"]] {
+        let (status, out, err) = tell(&scratch, &[&["stats"], words].concat());
+        assert_eq!(status, 0, "{words:?}: {err}");
+        assert!(out.contains("pid 102") && out.contains("300 B in 3 blocks"), "{words:?}:\n{out}");
+    }
+    for words in [&["build:make"][..], &["build", "--process", "make"]] {
+        let (status, out, _) = tell(&scratch, &[&["stats"], words].concat());
+        assert_eq!((status, out.contains("pid 100")), (0, true), "{words:?}:\n{out}");
+    }
+}
+
+#[test]
+fn commands_that_take_one_process_say_which_there_are() {
+    let scratch = Scratch::new("cli-sessions-one");
+    session(&scratch, "build");
+    std::fs::copy(scratch.join("build/make.100.heapledger"), scratch.join("one.hl")).unwrap();
+    for (words, status, said) in [
+        (&["whereis", "build", "0x1000"][..], 2, "build:101  cc1 (cc1.101.heapledger)"),
+        (&["timeline", "build:cc1"], 2, "build:102  cc1 (cc1.102.heapledger)"),
+        (&["timeline", "build:ld"], 1, "no process called ld; `heapledger stats build --all`"),
+        (&["timeline", "build:7"], 1, "no process 7"),
+        (&["timeline", "build:103"], 1, "has no ledger: it runs with more rights"),
+        (&["timeline", "one.hl", "--pid", "100"], 2, "no session"),
+        (&["timeline", "build", "--pid", "100", "--process", "make"], 2, "cannot be used with"),
+        (&["stats", "build", "--where", "size > 3"], 2, "SESSION:PID"),
+        (&["stats", "build", "--at", "peak"], 2, "SESSION:PID"),
+        (&["stats", "build", "--format", "ecos"], 2, "SESSION:PID"),
+        (&["stats", "."], 1, "is a directory, not a ledger"),
+    ] {
+        let (code, out, err) = tell(&scratch, words);
+        assert_eq!(code, status, "{words:?}: {out}{err}");
+        assert!(err.starts_with("heapledger: ") && err.contains(said), "{words:?}: {err}");
+    }
+    // Of one that recorded alone there is no choice.
+    for name in ["cc1.101.heapledger", "cc1.102.heapledger"] {
+        std::fs::remove_file(scratch.join("build").join(name)).unwrap();
+    }
+    let (status, out, err) = tell(&scratch, &["whereis", "build", "0x1000"]);
+    assert_eq!((status, out.contains("malloc 100 B")), (0, true), "{out}{err}");
+    let (_, out, _) = tell(&scratch, &["stats", "build"]);
+    assert!(out.contains("2 processes without figures: its ledger is gone."), "{out}");
+}

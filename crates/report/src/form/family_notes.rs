@@ -1,0 +1,68 @@
+//! What a report on a session of several processes could not see, in sentences.
+
+use heapledger_analysis::{FamilyNote, Note};
+
+use crate::form::notes::{name, sentence};
+use crate::form::units::counted;
+
+fn processes(number: u64) -> String {
+    counted(number, "process", "processes")
+}
+
+/// What a note on processes is of; any other note is itself.
+pub(super) fn inner(note: &Note) -> &Note {
+    match note {
+        Note::Family(family) => match &**family {
+            FamilyNote::OfProcesses { note, .. } => note,
+            _ => note,
+        },
+        _ => note,
+    }
+}
+
+/// A note on a session as a sentence.
+pub(super) fn sentence_of(note: &FamilyNote) -> String {
+    match note {
+        FamilyNote::OfProcesses { note, processes: 1 } => format!("In one process: {}", sentence(note)),
+        FamilyNote::OfProcesses { note, processes: number } => {
+            format!("In {}, together: {}", processes(*number), sentence(note))
+        }
+        FamilyNote::Without { why, processes: number } => {
+            format!("{} without figures: {}.", processes(*number), why.trim_end_matches('.'))
+        }
+        FamilyNote::WithoutMore { processes: number } => {
+            format!("{} more without figures, for other reasons.", processes(*number))
+        }
+        FamilyNote::NotSeen(number) => format!(
+            "{} began without the recorder: LD_PRELOAD was lost on the way (env -i, sudo), or the program is static or has \
+             more rights. Shorter ones may have been missed.",
+            processes(*number)
+        ),
+        FamilyNote::Limited(text) => text.clone(),
+        FamilyNote::LinesUnread(number) => {
+            format!("{} of session.jsonl could not be read.", counted(*number, "line", "lines"))
+        }
+        FamilyNote::FilesUnread(number) => format!(
+            "{} in the session's directory cannot be read as ledgers.",
+            counted(*number, "file", "files")
+        ),
+        FamilyNote::TooMany(number) => format!("{} more than are read.", processes(*number)),
+        FamilyNote::RunKilled => {
+            "The session has no end: its `heapledger run` was killed. `heapledger recover` finishes ledgers that are left."
+                .to_owned()
+        }
+    }
+}
+
+/// What a program calls it.
+pub(super) fn name_of(note: &FamilyNote) -> &'static str {
+    match note {
+        FamilyNote::OfProcesses { note, .. } => name(note),
+        FamilyNote::Without { .. } | FamilyNote::WithoutMore { .. } => "process_without",
+        FamilyNote::NotSeen(_) => "processes_not_seen",
+        FamilyNote::Limited(_) => "session_limited",
+        FamilyNote::LinesUnread(_) | FamilyNote::FilesUnread(_) => "session_damaged",
+        FamilyNote::TooMany(_) => "too_many_processes",
+        FamilyNote::RunKilled => "session_unended",
+    }
+}
