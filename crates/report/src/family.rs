@@ -10,7 +10,10 @@ use crate::{Ending, Form, Paint, Report, ReportError};
 mod csv;
 mod json;
 mod rows;
+mod run;
 mod text;
+
+pub use run::{FamilyRun, largest_holder};
 
 /// Totals of a session.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub use decoded::{DecodedTrace, decoded_end, decoded_header};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
 pub use dump::{BlockTable, BlocksReport};
 pub use errors::{ErrorBrief, ErrorsReport};
-pub use family::{FamilyReport, family_seen, process_name};
+pub use family::{FamilyReport, FamilyRun, family_seen, largest_holder, process_name};
 pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
 pub use form::json::SCHEMA;

@@ -303,11 +303,11 @@ impl RunSummary<'_> {
     }
 }
 
-fn nanoseconds(span: Duration) -> u64 {
+pub(crate) fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn ending(end: &ProgramEnd) -> String {
+pub(crate) fn ending(end: &ProgramEnd) -> String {
     match end {
         ProgramEnd::Status(status) => format!("ended with status {status}"),
         ProgramEnd::Signal { name, core_dumped } => {

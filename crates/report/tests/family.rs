@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use heapledger_analysis::FamilySummary;
 use heapledger_format::{GlobalCounter, TallyCounter};
-use heapledger_report::{FamilyReport, Form, Paint, Report};
+use heapledger_report::{FamilyReport, FamilyRun, Form, Paint, ProgramEnd, Report, RunSite, largest_holder};
 use heapledger_source::{
     Family, FamilyEnded, FamilyHead, FamilyLine, FamilyMemory, FamilyProcess, FamilyWriter, MemberEnd,
 };
@@ -192,4 +192,60 @@ fn what_stands_deep_is_shown_with_those_above_it() {
     assert!(deepest.starts_with("  …59 p159") && deepest.contains("1.00 GiB"), "{text}");
     let all = made.written(&Form::Text, true, Paint::default());
     assert!(all.lines().any(|line| line.contains("p159") && line.contains("1.00 GiB")), "{all}");
+}
+
+#[test]
+fn the_summary_of_run_is_one_screen() {
+    let mut made = Made::new("report-family-run");
+    made.process((100, 1), "make", (0, 9_000), (4096, 100));
+    for index in 0..40u64 {
+        let program = if index < 30 { "cc1".to_owned() } else { format!("tool{index}") };
+        made.process((200 + index as u32, 100), &program, (index * 10, index * 10 + 9), (5000 + index, 1000 + index));
+    }
+    for at in 0..10u64 {
+        let most = vec![(239, 39, 5039)];
+        let moment = FamilyMemory {
+            at_unix_ns: BEGAN + at * MS,
+            live_bytes: 6000 + at,
+            most,
+            processes: 2,
+            ..FamilyMemory::default()
+        };
+        made.line(FamilyLine::Memory(moment));
+    }
+    made.line(FamilyLine::Ended(FamilyEnded {
+        unix_ns: BEGAN,
+        exit: MemberEnd::Exit(0),
+        not_seen: 3,
+        ..FamilyEnded::default()
+    }));
+    let family = Family::open(made.scratch.path()).unwrap();
+    let summary = FamilySummary::of(&family, SystemTime::UNIX_EPOCH, &mut |_| ());
+    let largest = largest_holder(&summary).unwrap();
+    assert_eq!(summary.tree.processes[largest].pid, 239);
+    let sites = [RunSite { bytes: 1039, blocks: 1, name: "grow (tool.c:7)".into(), is_least: false }];
+    let shown = |paint| {
+        let (family, summary, sites) = (&family, &summary, Some((largest, &sites[..])));
+        let (end, span) = (ProgramEnd::Status(0), std::time::Duration::from_secs(9));
+        FamilyRun { name: "make", end, span, family, summary, path: "build", bytes: 1 << 20, sites, paint }.to_string()
+    };
+    let text = shown(Paint::default());
+    assert!(text.lines().count() <= 32, "{text}");
+    for part in [
+        "heapledger: make ended with status 0 after 9.00 s\n",
+        "  processes    41, 41 with a ledger, 3 more that never began to record\n",
+        "  peak         5.87 KiB (6,009 B) in all processes together",
+        "               made by tool39 239 with 4.92 KiB and 1 more\n",
+        "  live at end  39.9 KiB in 41 blocks; most of it in:\n",
+        "     29.7 KiB in 30 blocks      cc1 × 30\n",
+        "  the most in  tool39 239; its biggest call sites:\n",
+        "grow (tool.c:7)\n",
+        "more processes with peaks up to",
+        "  session      build (41 ledgers, 1.00 MiB)\n",
+        "  next         heapledger stats build\n",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    let narrow = shown(Paint { columns: 70, ascii: true, ..Paint::default() });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
 }

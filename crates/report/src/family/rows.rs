@@ -22,14 +22,19 @@ pub(super) struct ShownProcesses {
 impl ShownProcesses {
     /// Lines of the tree; `all`: one for each process, and none left out.
     pub(super) fn of(summary: &FamilySummary, all: bool) -> ShownProcesses {
-        let lines = alike(summary, all || summary.processes.len() <= LINES);
-        let mut shown = vec![all || lines.len() <= LINES; lines.len()];
+        Self::of_lines(summary, if all { usize::MAX } else { LINES })
+    }
+
+    /// At most so many lines.
+    pub(super) fn of_lines(summary: &FamilySummary, most: usize) -> ShownProcesses {
+        let lines = alike(summary, summary.processes.len() <= most);
+        let mut shown = vec![lines.len() <= most; lines.len()];
         if !shown.iter().all(|shown| *shown) {
             let mut by_weight: Vec<usize> = (0..lines.len()).collect();
             let weight =
                 |line: &AlikeProcesses| (line.totals.peak_bytes.max(line.totals.live_bytes), line.totals.errors);
             by_weight.sort_by_key(|index| lines.get(*index).map(|line| std::cmp::Reverse(weight(line))));
-            let mut left = LINES;
+            let mut left = most;
             for index in by_weight {
                 // With it those above it, without which nobody knows where it stands.
                 let mut with = Vec::new();
@@ -51,8 +56,14 @@ impl ShownProcesses {
         ShownProcesses { lines, shown }
     }
 
-    /// Writes the table, and how many processes are in none of its lines.
-    pub(super) fn write(&self, summary: &FamilySummary, paint: Paint, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes the table, and how many processes are in none of its lines; `how` shows all of them.
+    pub(super) fn write(
+        &self,
+        summary: &FamilySummary,
+        how: &str,
+        paint: Paint,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let columns = vec![
             Column::text("process"),
             Column::number("pid"),
@@ -79,7 +90,7 @@ impl ShownProcesses {
             let peaks = figures.bytes(most);
             writeln!(out, "  {} more processes with peaks up to {peaks} (--all shows each)", count(processes as u64))?;
         } else if self.lines.iter().any(AlikeProcesses::is_several) {
-            writeln!(out, "  {}", paint.faint("(--all shows each process)"))?;
+            writeln!(out, "  {}", paint.faint(format!("({how} shows each process)")))?;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
         let errors = counted(totals.errors, "error was", "errors were");
         fields.line("Errors", format!("{errors} found: `heapledger errors` shows them"))?;
     }
-    ShownProcesses::of(summary, report.all).write(summary, paint, fields.out)?;
+    ShownProcesses::of(summary, report.all).write(summary, "--all", paint, fields.out)?;
     notes::write(fields.out, &report.seen, paint)?;
     out.flush()
 }
