@@ -5,7 +5,7 @@ use heapledger_format::session::process as key;
 use heapledger_source::{Ledger, ProcessInfo, Taken};
 
 /// The program, and how it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Its name.
     pub program: Option<String>,

@@ -129,6 +129,11 @@ impl<'a> Names<'a> {
         })
     }
 
+    /// What has found the names: it knows the modules that it has opened, for the next ledger.
+    pub fn into_symbolizer(self) -> Symbolizer {
+        self.symbolizer
+    }
+
     /// All code addresses of the ledger, which has no modules, are those of this file; of several files (a program and what a chip
     /// has in its ROM) those of the first that knows them.
     pub fn of_file(&mut self, file: ProgramFile) {
@@ -366,6 +371,12 @@ impl<'a> Names<'a> {
         let (exe, name) = (process.text(key::EXE)?, process.args().into_iter().next()?);
         let (_, path) = self.modules.values().find(|(module, _)| module.path.to_string_lossy() == *exe)?;
         Some(Started { module: Arc::clone(path), file: exe, name })
+    }
+
+    /// The modules that were asked for: path and build id.
+    pub fn asked(&self) -> impl Iterator<Item = (&std::path::Path, &[u8])> {
+        let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
+        asked.map(|(module, _)| (&*module.path, &*module.build_id))
     }
 
     /// What stood in the way of names, for the modules that were asked for.

@@ -189,6 +189,8 @@ pub enum LevelKind {
     Address,
     /// A thread.
     Thread,
+    /// A process of a session, or a program of which there were several.
+    Process,
     /// Blocks whose stack was not recorded, or all of whose functions are hidden.
     NoStack,
 }
@@ -249,6 +251,25 @@ impl TreeNode {
     }
 }
 
+/// What the first levels of the tree of a session are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessLevel {
+    /// A process each.
+    Process,
+    /// A program each, with all processes that ran it.
+    Program,
+}
+
+impl ProcessLevel {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProcessLevel::Process => "process",
+            ProcessLevel::Program => "program",
+        }
+    }
+}
+
 /// A tree of calls. The root is node 0 and stands for everything; parents come before their children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTree {
@@ -258,7 +279,9 @@ pub struct CallTree {
     pub files: Vec<Arc<str>>,
     /// The nodes.
     pub nodes: Vec<TreeNode>,
-    /// Whether the first levels are threads.
+    /// What the first levels are, if they are processes or programs.
+    pub processes: Option<ProcessLevel>,
+    /// Whether the first levels, or those below processes, are threads.
     pub by_thread: bool,
     /// Whether callers are below what they call.
     pub inverted: bool,
@@ -309,6 +332,16 @@ impl CallTree {
             }
         }
         ids
+    }
+
+    /// Whether a node stands above all functions: the root, a process, a thread of the root or of a process.
+    pub fn is_top(&self, node: &TreeNode) -> bool {
+        matches!(self.level(node).kind, LevelKind::Process | LevelKind::Thread) || node.depth == 0
+    }
+
+    /// How many levels stand above all functions, the root not counted.
+    pub fn top_levels(&self) -> usize {
+        usize::from(self.processes.is_some()) + usize::from(self.by_thread)
     }
 
     /// Adds `own` up into `total`.

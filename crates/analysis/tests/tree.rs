@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::tree::{
-    Amounts, CallTree, Measure, SameFunction, Side, SiteSums, Threads, TreeBuilder, TreeNode,
+    Amounts, CallTree, Measure, ProcessLevel, SameFunction, Side, SiteSums, Threads, TreeBuilder, TreeNode,
 };
 use heapledger_analysis::{Clock, Holders, Names, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
@@ -297,4 +297,49 @@ fn no_damage_upsets_a_tree() {
     assert!(grown > 300, "{grown} trees");
     // A trie that leads in a circle is followed so far.
     assert!(deepest <= 4097, "{deepest} levels");
+}
+
+/// Two processes and their threads stay on top, either way up, and what stands below one is what it is by itself.
+#[test]
+fn processes_stand_above_their_threads_and_functions() {
+    let made = [ByteOrder::Little, ByteOrder::Big]
+        .map(|order| Made::new(&format!("top-{order:?}"), &sample(order, WordSize::W64)));
+    let holders = Holders::of_tree();
+    for threads in [Threads::Together, Threads::Apart] {
+        let mut builder = TreeBuilder::new(SameFunction::InModule, &holders);
+        for (ledger, name) in made.iter().zip(["a 1", "b 2"]) {
+            builder.below_process(ProcessLevel::Process, name);
+            ledger.add(&mut builder, Side::New, threads);
+        }
+        let tree = builder.finish();
+        let apart = usize::from(threads == Threads::Apart);
+        assert_eq!((tree.processes, tree.top_levels()), (Some(ProcessLevel::Process), 1 + apart));
+        for (tree, alone) in [
+            (tree.clone(), made[0].tree(threads, &holders)),
+            (tree.inverted(|_| false), made[0].tree(threads, &holders).inverted(|_| false)),
+        ] {
+            check_sums(&tree);
+            let of_process: Vec<String> = lines(&tree);
+            for name in ["a 1;", "b 2;"] {
+                let below: Vec<&str> = of_process.iter().filter_map(|line| line.strip_prefix(name)).collect();
+                assert_eq!(below, lines(&alone), "{threads:?} inverted {}", tree.inverted);
+            }
+            assert_eq!(tree.nodes.iter().filter(|node| node.depth == 1).count(), 2);
+        }
+    }
+}
+
+#[test]
+fn totals_of_ledgers_add_up_and_what_went_by_exec_is_freed() {
+    let made = Made::new("join", &sample(ByteOrder::Little, WordSize::W64));
+    let (one, mut gone) = (made.sums(Threads::Together), made.sums(Threads::Together));
+    gone.end_all();
+    assert_eq!(gone.total.live_bytes, 0);
+    assert_eq!(gone.total.get(Measure::AllocatedBytes), one.total.get(Measure::AllocatedBytes));
+    assert!(gone.sites.iter().all(|sum| sum.amounts.live_blocks == 0));
+    let mut all = one.clone();
+    all.join_totals(&gone);
+    assert_eq!(all.total.live_bytes, one.total.live_bytes);
+    assert_eq!(all.frees, 2 * one.frees);
+    assert!(all.sites.is_empty(), "sites of two ledgers are numbered apart");
 }

@@ -27,6 +27,7 @@ pub(crate) mod opening;
 pub(crate) mod present;
 mod proposed;
 mod sdk;
+mod sessions;
 mod snapshot;
 pub(crate) mod standard;
 mod stats;

@@ -104,3 +104,56 @@ fn commands_that_take_one_process_say_which_there_are() {
     let (_, out, _) = tell(&scratch, &["stats", "build"]);
     assert!(out.contains("2 processes without figures: its ledger is gone."), "{out}");
 }
+
+/// The lines of a command in JSON.
+fn json(scratch: &Scratch, words: &[&str]) -> Vec<serde_json::Value> {
+    let (status, out, err) = tell(scratch, words);
+    assert_eq!(status, 0, "{words:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn trees_have_processes_or_programs_on_top() {
+    let scratch = Scratch::new("cli-sessions-tree");
+    session(&scratch, "build");
+    let tops = |lines: &[serde_json::Value]| -> Vec<(String, u64)> {
+        let tops = lines.iter().filter(|line| line["kind"] == "process");
+        let mut tops: Vec<_> = tops
+            .map(|line| (line["function"].as_str().unwrap().to_owned(), line["live_bytes"].as_u64().unwrap()))
+            .collect();
+        tops.sort();
+        tops
+    };
+    let all = |of: &[(&str, u64)]| of.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect::<Vec<_>>();
+    for more in [&[][..], &["--inverted"], &["--threads"]] {
+        let lines = json(&scratch, &[&["tree", "build", "--json"], more].concat());
+        assert_eq!((&lines[0]["processes"], &lines[1]["live_bytes"]), (&"process".into(), &600.into()), "{more:?}");
+        assert_eq!(tops(&lines), all(&[("cc1 101", 200), ("cc1 102", 300), ("make 100", 100)]), "{more:?}");
+        let lines = json(&scratch, &[&["tree", "build", "--json", "--group-by", "program"], more].concat());
+        assert_eq!(tops(&lines), all(&[("cc1", 500), ("make", 100)]), "{more:?}");
+        let notes = lines.last().unwrap()["notes"].as_array().unwrap();
+        assert!(notes.iter().any(|note| note["kind"] == "process_without"), "{more:?}: {notes:?}");
+    }
+    let lines = json(&scratch, &["flame", "build", "--json"]);
+    let of_make: Vec<_> = lines.iter().filter(|line| line["process"] == "make 100").collect();
+    assert_eq!((of_make.len(), &of_make[0]["live_bytes"]), (1, &100.into()));
+    let (_, out, _) = tell(&scratch, &["flame", "build", "--format", "folded", "--group-by", "program"]);
+    assert!(out.contains("cc1;code without a stack 500\n"), "{out}");
+    let (status, _, err) = tell(&scratch, &["flame", "build"]);
+    assert_eq!(status, 0, "{err}");
+    let page = std::fs::read_to_string(scratch.join("build.html")).unwrap();
+    assert!(page.contains("<title>Heap of make and its processes") && page.contains("\"cc1 102\""), "{err}");
+    let (_, out, _) = tell(&scratch, &["tree", "build", "--where", "size > 7", "--threads"]);
+    assert!(out.contains("by process and thread") && out.contains("Only where"), "{out}");
+    // Made ledgers say nothing of their peaks.
+    let (_, out, _) = tell(&scratch, &["tree", "build", "--at", "peak"]);
+    assert!(out.contains("3 processes without figures: this ledger does not say what lived at the peak."), "{out}");
+    assert!(out.contains("Each process is shown at its own peak"), "{out}");
+    for (words, said) in [
+        (&["tree", "build", "--where", "siz > 7"][..], "siz"),
+        (&["tree", "build", "--at", "peak", "--threads"], "--threads"),
+    ] {
+        let (status, out, err) = tell(&scratch, words);
+        assert!(status == 2 && err.contains(said), "{words:?}: {status} {out}{err}");
+    }
+}

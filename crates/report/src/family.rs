@@ -14,6 +14,7 @@ mod run;
 mod text;
 
 pub use run::{FamilyRun, largest_holder};
+pub(crate) use text::command;
 
 /// Totals of a session.
 #[derive(Debug)]

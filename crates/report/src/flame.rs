@@ -18,7 +18,7 @@ mod json;
 mod page;
 mod svg;
 
-pub use facts::FlameSource;
+pub use facts::{FlameSource, family_facts};
 pub(crate) use html::escaped;
 pub use html::flame_html;
 pub use svg::flame_svg;

@@ -37,7 +37,9 @@ pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_lab
 pub use dump::{BlockTable, BlocksReport};
 pub use errors::{ErrorBrief, ErrorsReport};
 pub use family::{FamilyReport, FamilyRun, family_seen, largest_holder, process_name};
-pub use flame::{FlameFacts, FlameReport, FlameSource, FlameView, flame_html, flame_svg, folded, limited};
+pub use flame::{
+    FlameFacts, FlameReport, FlameSource, FlameView, family_facts, flame_html, flame_svg, folded, limited,
+};
 pub use form::ascii::{AsciiWriter, Signs, ascii};
 pub use form::json::SCHEMA;
 pub use form::notes::{MissingFrees, missing_events, missing_frees, part_of_frees, sentence};

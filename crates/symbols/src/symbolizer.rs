@@ -129,6 +129,11 @@ impl Symbolizer {
         Symbolizer { generated: Some(GeneratedFile::new(path)), ..self }
     }
 
+    /// The same for another process: none is `None`.
+    pub fn set_generated_code(&mut self, path: Option<PathBuf>) {
+        self.generated = path.map(GeneratedFile::new);
+    }
+
     /// Names addresses in no module, as [`Symbolizer::resolve`] does those in one. Of a script's function the line is that where
     /// it begins. A file that has grown since is read again.
     pub fn resolve_generated(&mut self, addresses: &[u64]) -> Vec<Resolved> {

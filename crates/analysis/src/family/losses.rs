@@ -32,6 +32,9 @@ pub enum FamilyNote {
         /// How many.
         processes: u64,
     },
+    /// Figures of the peak are of each process at its own: of the moment at which all together had most, it is not known what
+    /// call sites held.
+    OwnPeaks,
     /// Processes that `run` saw and that never began to record.
     NotSeen(u64),
     /// What was limited: a sentence of `run`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use heapledger_format::{CodeId, ThreadRow};
 use heapledger_source::{Ledger, SourceError};
 
-use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, Side, SiteSums, TreeNode};
+use super::{Amounts, CallTree, GUESSED, Interner, Level, LevelKind, ProcessLevel, Side, SiteSums, TreeNode};
 use crate::{Holders, NamedFrame, Names};
 
 /// A place of a frame: node, file and line.
@@ -45,6 +45,9 @@ pub struct TreeBuilder<'a> {
     places: Vec<FramePlace>,
     weights: HashMap<FramePlace, u64>,
     by_thread: bool,
+    /// What the next ledgers are below.
+    process: Option<Level>,
+    processes: Option<ProcessLevel>,
 }
 
 impl<'a> TreeBuilder<'a> {
@@ -64,7 +67,15 @@ impl<'a> TreeBuilder<'a> {
             places: Vec::new(),
             weights: HashMap::new(),
             by_thread: false,
+            process: None,
+            processes: None,
         }
+    }
+
+    /// What is added from now on stands below a process, or a program, of this name.
+    pub fn below_process(&mut self, level: ProcessLevel, name: &str) {
+        self.processes = Some(level);
+        self.process = Some(Level { kind: LevelKind::Process, name: name.into(), module: None });
     }
 
     /// Adds what `sums` found in `ledger`, whose stacks `names` knows the names of. `thread` says what the thread of
@@ -83,8 +94,11 @@ impl<'a> TreeBuilder<'a> {
         self.by_thread |= sums.by_thread;
         let mut known: HashMap<(u32, CodeId), usize> = HashMap::new();
         let mut steps: Vec<Step> = Vec::new();
+        let process = self.process.take();
+        let top = process.as_ref().map_or(0, |level| self.real_child(0, level));
+        self.process = process;
         for sum in &sums.sites {
-            let mut node = 0;
+            let mut node = top;
             if sums.by_thread {
                 let level = Level { kind: LevelKind::Thread, name: thread(sum.thread).into(), module: None };
                 node = self.real_child(node, &level);
@@ -217,7 +231,8 @@ impl<'a> TreeBuilder<'a> {
             node.inlined = !real;
         }
         let (levels, files) = (self.levels.all, self.files.all);
-        let mut tree = CallTree { levels, files, nodes, by_thread: self.by_thread, inverted: false };
+        let (processes, by_thread) = (self.processes, self.by_thread);
+        let mut tree = CallTree { levels, files, nodes, processes, by_thread, inverted: false };
         tree.sum();
         tree
     }
@@ -251,7 +266,8 @@ impl CallTree {
 
     pub(super) fn clone_without_nodes(&self) -> CallTree {
         let (levels, files) = (self.levels.clone(), self.files.clone());
-        CallTree { levels, files, nodes: Vec::new(), by_thread: self.by_thread, inverted: self.inverted }
+        let CallTree { processes, by_thread, inverted, .. } = *self;
+        CallTree { levels, files, nodes: Vec::new(), processes, by_thread, inverted }
     }
 }
 

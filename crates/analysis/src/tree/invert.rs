@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::build::Both;
-use super::{CallTree, LevelKind, TreeNode};
+use super::{CallTree, TreeNode};
 
 /// What of one stack is still to be laid: it ends at node `at` of the tree that is turned round.
 #[derive(Clone, Copy)]
@@ -13,22 +13,24 @@ struct Rest {
 }
 
 impl CallTree {
-    /// The tree upside down. Threads stay on top. A node that `cut` agrees to gets nothing below it: what is below
+    /// The tree upside down. Processes and threads stay on top. A node that `cut` agrees to gets nothing below it: what is below
     /// cannot be larger, and a tree upside down can have many more nodes.
     #[must_use]
     pub fn inverted(&self, cut: impl Fn(&TreeNode) -> bool) -> CallTree {
         let mut tree = CallTree { inverted: !self.inverted, ..self.clone_without_nodes() };
         tree.nodes.push(TreeNode { level: self.root().level, own: self.root().own, ..TreeNode::default() });
-        let is_thread = |node: &TreeNode| self.levels[node.level as usize].kind == LevelKind::Thread;
-        // By the node that stacks hang from: the root, or a thread.
+        // By the node that stacks hang from: the root, a process, or a thread.
         let mut tops = vec![0u32; self.nodes.len()];
         let mut hanging: HashMap<u32, Vec<Rest>> = HashMap::new();
-        let mut threads = vec![(0u32, 0u32)];
+        let mut placed = vec![(0u32, 0u32)];
+        let mut place_of: HashMap<u32, u32> = HashMap::from([(0, 0)]);
         for (index, node) in self.nodes.iter().enumerate().skip(1) {
-            if self.by_thread && node.parent == 0 && is_thread(node) {
+            if let Some(above) = place_of.get(&node.parent).copied().filter(|_| self.is_top(node)) {
                 tops[index] = index as u32;
-                threads.push((index as u32, tree.nodes.len() as u32));
-                tree.nodes.push(TreeNode { parent: 0, depth: 1, ..*node });
+                let place = tree.nodes.len() as u32;
+                placed.push((index as u32, place));
+                place_of.insert(index as u32, place);
+                tree.nodes.push(TreeNode { parent: above, ..*node });
                 continue;
             }
             tops[index] = tops[node.parent as usize];
@@ -38,7 +40,7 @@ impl CallTree {
         }
         // Stacks that hang from a node of the new tree, to be grouped by their next function.
         let mut waiting: Vec<(u32, u32, Vec<Rest>)> = Vec::new();
-        for (top, node) in threads.into_iter().rev() {
+        for (top, node) in placed.into_iter().rev() {
             if let Some(rests) = hanging.remove(&top) {
                 waiting.push((top, node, rests));
             }

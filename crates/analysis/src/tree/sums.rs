@@ -223,6 +223,39 @@ impl SiteSums {
         }
     }
 
+    /// Adds the totals of another ledger; its call sites are its own, and these are forgotten.
+    pub fn join_totals(&mut self, other: &SiteSums) {
+        self.sites.clear();
+        self.by_thread |= other.by_thread;
+        self.total += other.total;
+        self.frees_missing = self.frees_missing.saturating_add(other.frees_missing);
+        self.is_whole &= other.is_whole;
+        self.peak_error = self.peak_error.zip(other.peak_error).map(|(one, more)| one.saturating_add(more));
+        self.frees_recorded &= other.frees_recorded;
+        self.frees = self.frees.saturating_add(other.frees);
+        self.filter = self.filter.take().or_else(|| other.filter.clone());
+        self.sizes_unknown = self.sizes_unknown.saturating_add(other.sizes_unknown);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.sampled = match (self.sampled, other.sampled) {
+            (Some(one), Some(more)) => Some(Sampled {
+                // What is said of it is to be true of all.
+                interval_bytes: one.interval_bytes.max(more.interval_bytes),
+                samples: one.samples.saturating_add(more.samples),
+            }),
+            (one, more) => one.or(more),
+        };
+    }
+
+    /// Has what lived count as freed: its process went on as another program, and its memory is gone.
+    pub fn end_all(&mut self) {
+        let end = |amounts: &mut Amounts| {
+            amounts.freed_bytes = amounts.freed_bytes.saturating_add(std::mem::take(&mut amounts.live_bytes));
+            amounts.freed_blocks = amounts.freed_blocks.saturating_add(std::mem::take(&mut amounts.live_blocks));
+        };
+        self.sites.iter_mut().for_each(|sum| end(&mut sum.amounts));
+        end(&mut self.total);
+    }
+
     /// Adds up the blocks of `ledger`, or those that `filter` means. Of a freed block it decides on the allocation.
     ///
     /// # Errors

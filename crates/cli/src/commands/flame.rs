@@ -5,21 +5,22 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use heapledger_analysis::{Identity, Note};
+use heapledger_analysis::Note;
 use heapledger_report::{FlameReport, Form, Report, ReportError, clean, counted, limited, sentence};
 
 use super::form::FormArgs;
-use super::opening::{OpeningArgs, open_target};
+use super::opening::OpeningArgs;
 use super::standard::ExecutableArgs;
-use super::target::Target;
 use super::tree::{Grown, ShapeArgs};
 use super::unless_pipe_closed;
 
 mod facts;
+mod made;
+mod session;
 mod target;
 
-use facts::facts;
-use target::{Flames, form_wanted, target};
+use made::{Flamed, flamed};
+use target::{Flames, form_wanted};
 
 /// Nodes of a page or picture. More than these are more than a screen can show, and a page must stay quick.
 const NODES_MAX: usize = 200_000;
@@ -84,22 +85,18 @@ fn show(args: &FlameArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let named = args.output.as_deref().filter(|path| *path != Path::new("-"));
     let form = form_wanted(args.form.given(), named)?;
-    let names: Vec<&OsStr> =
-        [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| open_target(name, &args.opening)).collect::<Result<Vec<_>>>()?;
-    let target = target(args, &form, &ledgers[0]);
-    if let (Target::Stdout, Form::Html) = (&target, &form)
-        && io::stdout().is_terminal()
-    {
+    if args.output.as_deref() == Some(Path::new("-")) && form == Form::Html && io::stdout().is_terminal() {
         bail!("a page is nothing for a terminal; leave -o away or name a file");
     }
     let measure = args.shape.figure.measure()?;
     // A page has all functions, and a box that shows them.
     let wrappers = args.shape.wrappers || form == Form::Html;
-    let grown = args.shape.grow(&ledgers.iter().collect::<Vec<_>>(), wrappers)?;
-    let mut facts = facts(&names, &ledgers, &grown, args)?;
-    // Of a core dump: which moment it is of.
-    for note in grown.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_))) {
+    let names: Vec<&OsStr> =
+        [Some(&args.ledger), args.diff.as_ref()].into_iter().flatten().map(|name| &**name).collect();
+    let Flamed { target, grown, mut facts, identity } = flamed(args, &names, &form, wrappers)?;
+    // Of a core dump: which moment it is of; of a session: which of each process.
+    let says_how = |note: &&Note| matches!(note, Note::FoundBy(_) | Note::Family(_));
+    for note in grown.seen.notes.iter().filter(says_how) {
         crate::say(&clean(&sentence(note)));
     }
     // Lines for other tools have no room for it.
@@ -120,7 +117,6 @@ fn show(args: &FlameArgs) -> Result<()> {
     }
     let shown: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
-    let identity = Identity::of(&ledgers[0]);
     let view = facts::view(args, measure);
     let (tree, sums, seen) = (&tree, &sums[0], &seen);
     let mut report = FlameReport { tree, facts: &facts, view, ledgers: &shown, identity: &identity, sums, seen };

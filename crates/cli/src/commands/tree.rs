@@ -11,6 +11,7 @@ use super::standard::{ExecutableArgs, Usage};
 use super::{FormArgs, LedgerArgs, unless_pipe_closed};
 
 mod least;
+mod session;
 mod shape;
 
 use least::{Least, parse_least};
@@ -75,19 +76,30 @@ fn show(args: &TreeArgs) -> Result<()> {
     args.shape.filter.parse()?;
     let order = args.sort.as_deref().map(TreeOrder::parse).transpose();
     let order = order.map_err(|error| Usage::in_value("--sort", &error))?;
-    let form = args.form.get();
-    let for_programs = form.is_for_programs();
+    if let Some(family) = args.ledger.session()? {
+        return session::show(args, order.as_ref(), &family);
+    }
     let opened = args.ledger.open()?;
     let grown = args.shape.grow(&[&opened.ledger], args.shape.wrappers)?;
+    present(args, grown, order.as_ref(), (&opened.context.ledger, &Identity::of(&opened.ledger)))
+}
+
+fn present(
+    args: &TreeArgs,
+    grown: Grown,
+    order: Option<&TreeOrder>,
+    (name, identity): (&str, &Identity),
+) -> Result<()> {
+    let form = args.form.get();
+    let for_programs = form.is_for_programs();
     let measure = args.shape.figure.measure()?;
     let default = Least::Share(if for_programs { 0.0 } else { 0.01 });
     // Nothing is shown that does not hold anything, but for programs that want all.
     let least = args.min.unwrap_or(default).of(grown.tree.root().value(measure)).max(u64::from(!for_programs));
     let tree = if args.shape.inverted { grown.tree.inverted(|node| node.value(measure) < least) } else { grown.tree };
-    let identity = Identity::of(&opened.ledger);
     let mut report = TreeReport {
-        ledger: &opened.context.ledger,
-        identity: &identity,
+        ledger: name,
+        identity,
         sums: &grown.sums[0],
         tree: &tree,
         measure,
@@ -95,8 +107,8 @@ fn show(args: &TreeArgs) -> Result<()> {
         depth: args.depth,
         children: args.children,
         limit: args.limit,
-        order: order.as_ref(),
-        paint: opened.context.paint,
+        order,
+        paint: args.ledger.paint(),
         wrappers: args.shape.wrappers,
         seen: &grown.seen,
         left_out: 0,

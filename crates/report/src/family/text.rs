@@ -57,7 +57,7 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
 }
 
 /// What was started, as a shell would want it.
-pub(super) fn command(family: &Family) -> Option<String> {
+pub(crate) fn command(family: &Family) -> Option<String> {
     let words: Vec<String> = family.head.command.iter().map(|word| quoted(word)).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }

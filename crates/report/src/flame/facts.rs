@@ -2,10 +2,11 @@
 
 use heapledger_analysis::tree::{Measure, SiteSums};
 use heapledger_analysis::{Clock, Identity, Note, Seen};
+use heapledger_source::Family;
 
 use super::FlameFacts;
 use crate::form::notes;
-use crate::form::units::Figures;
+use crate::form::units::{Figures, counted};
 use crate::stats::text::program;
 use crate::tree::text::{history_gap, part};
 
@@ -69,14 +70,41 @@ impl FlameFacts {
             gaps.extend(history_gap(source.sums).map(|gap| format!("{which}{gap}")));
         }
         facts.gap = (!gaps.is_empty()).then(|| format!("Caution: {}.", gaps.join("; ")));
+        facts.note(seen);
+        facts
+    }
+
+    fn note(&mut self, seen: &Seen) {
         // That names are missing is the usual case, and comes last.
         let is_name = |note: &&Note| matches!(note, Note::Module { .. } | Note::WithoutDebugInfo(_));
         let (names, losses): (Vec<&Note>, Vec<&Note>) = seen.notes.iter().partition(is_name);
-        facts.incomplete = losses.iter().any(|note| notes::is_loss(note));
-        facts.notes = losses.into_iter().map(notes::sentence).collect();
-        facts.names = names.into_iter().map(notes::sentence).collect();
-        facts
+        self.incomplete = losses.iter().any(|note| notes::is_loss(note));
+        self.notes = losses.into_iter().map(notes::sentence).collect();
+        self.names = names.into_iter().map(notes::sentence).collect();
     }
+}
+
+/// The facts of a session.
+pub fn family_facts(family: &Family, name: &str, sums: &SiteSums, seen: &Seen, exact_bytes: bool) -> FlameFacts {
+    let mut facts = FlameFacts { exact_bytes, estimated: sums.sampled.is_some(), ..FlameFacts::default() };
+    let program = family.head.command.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+    facts.title = format!("Heap of {} and its processes", program.unwrap_or("a session"));
+    let figures = Figures { estimated: facts.estimated, exact_bytes };
+    let processes = counted(family.tree().processes.len() as u64, "process", "processes");
+    let command = crate::family::command(family).map(|command| format!("; {command}")).unwrap_or_default();
+    facts.facts.push(format!("{name}: {processes}{command}"));
+    let blocks = |bytes, blocks| {
+        let blocks = figures.counted(sums.total.get(blocks), "block", "blocks");
+        format!("{} in {blocks}", figures.bytes_exact(sums.total.get(bytes)))
+    };
+    let live = blocks(Measure::LiveBytes, Measure::LiveBlocks);
+    let freed = blocks(Measure::FreedBytes, Measure::FreedBlocks);
+    facts.facts.push(format!("{live} live when their processes ended; {freed} freed"));
+    facts.facts.extend(sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
+    facts.facts.extend(sums.sampled.map(|from| figures.sampled(from, "of live and freed blocks")));
+    facts.gap = history_gap(sums).map(|gap| format!("Caution: {gap}."));
+    facts.note(seen);
+    facts
 }
 
 /// What figures of allocated and of freed blocks are of, where a ledger does not hold all frees.

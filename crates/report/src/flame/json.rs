@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{CallTree, LevelKind};
+use heapledger_analysis::tree::{CallTree, LevelKind, ProcessLevel};
 use serde::Serialize;
 
 use super::FlameReport;
@@ -17,6 +17,8 @@ struct FlameAsked<'a> {
     program: Option<&'a str>,
     pid: Option<u32>,
     inverted: bool,
+    /// What the first levels are, if they are processes or programs.
+    processes: Option<&'static str>,
     by_thread: bool,
     complete: bool,
     frees: u64,
@@ -28,6 +30,8 @@ struct FlameAsked<'a> {
 #[derive(Serialize)]
 struct StackLine<'a> {
     r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<&'a str>,
     functions: &'a [&'a str],
@@ -48,6 +52,7 @@ pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'
         program: identity.program.as_deref(),
         pid: identity.pid,
         inverted: tree.inverted,
+        processes: tree.processes.map(ProcessLevel::name),
         by_thread: tree.by_thread,
         complete: sums.frees_missing == 0,
         frees: sums.frees,
@@ -60,15 +65,16 @@ pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'
     let children = tree.children(|node| node.level);
     let (mut path, mut waiting, mut shown): (Vec<&str>, _, _) = (Vec::new(), vec![0u32], 0);
     let mut guessed: Vec<bool> = Vec::new();
-    let mut thread = None;
+    let (mut process, mut thread) = (None, None);
     while let Some(id) = waiting.pop() {
         let node = &tree.nodes[id as usize];
         let level = tree.level(node);
-        let above = (node.depth as usize).saturating_sub(1 + usize::from(tree.by_thread));
+        let above = (node.depth as usize).saturating_sub(1 + tree.top_levels());
         path.truncate(above);
         guessed.truncate(above);
         match level.kind {
             _ if id == 0 => {}
+            LevelKind::Process => (process, thread) = (Some(&*level.name), None),
             LevelKind::Thread => thread = Some(&*level.name),
             _ => {
                 path.push(level.plain_name());
@@ -79,6 +85,7 @@ pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'
         if id != 0 && !(new.is_zero() && old.is_zero()) {
             let object = StackLine {
                 r#type: "stack",
+                process,
                 thread,
                 functions: &path,
                 guessed: guessed.contains(&true),

@@ -4,7 +4,7 @@
 // live, were freed, lived at the peak, and were temporary; of the newer ledger, and in a comparison of the older one too.
 const data = JSON.parse(document.getElementById('data').textContent);
 const compared = data.compared !== null;
-const THREAD = 2;
+const THREAD = 2, PROCESS = 4;
 const BY = ['live_bytes', 'live_blocks', 'allocated_bytes', 'allocated_blocks', 'freed_bytes', 'freed_blocks',
   'peak_bytes', 'peak_blocks', 'temporary_bytes', 'temporary_blocks'];
 const EACH = 8;
@@ -42,6 +42,7 @@ const whole = (() => {
 })();
 const plumbing = new Uint8Array(data.names.length);
 for (const level of data.plumbing) plumbing[level] = 1;
+const isTopLevel = (level) => data.kinds[level] === THREAD || data.kinds[level] === PROCESS;
 const withoutPlumbing = () => {
   const from = whole, size = from.level.length, place = new Int32Array(size), best = [0], below = new Map();
   const holds = (i) => from.own.some((own) => own.subarray(i * EACH, (i + 1) * EACH).some((figure) => figure > 0));
@@ -63,7 +64,7 @@ const withoutPlumbing = () => {
     else if (!plumbing[from.level[i]]) place[i] = child(above, i);
     else place[i] = above;
     // Of a stack that would be left out as a whole, the innermost function holds.
-    const top = above === 0 || data.kinds[made.level[above]] === THREAD;
+    const top = above === 0 || isTopLevel(made.level[above]);
     const holder = i > 0 && plumbing[from.level[i]] && top && holds(i) ? child(above, i) : place[i];
     from.own.forEach((own, side) => {
       for (let k = 0; k < EACH; k++) made.own[side][holder * EACH + k] = (made.own[side][holder * EACH + k] || 0) + own[i * EACH + k];
@@ -93,7 +94,7 @@ const plant = (all) => {
   for (let i = 1; i < count; i++) below[starts[parent[i] + 1]++] = i;
 };
 plant(false);
-const isTop = (i) => i === 0 || data.kinds[tree.level[i]] === THREAD;
+const isTop = (i) => i === 0 || isTopLevel(tree.level[i]);
 
 // --- what is shown ------------------------------------------------------------------------------------------
 const state = { by: 0, width: 'larger', inverted: false, upwards: false, wrappers: false, search: '' };
@@ -133,18 +134,18 @@ const kids = (node) => {
   if (!node.ends) {
     const first = node.at[0] === 0 ? 0 : starts[node.at[0]];
     node.kids = Array.from(below.subarray(first, starts[node.at[0] + 1]), (i) => make(node, tree.level[i], [i], null));
-  } else if (!node.above && data.byThread) {
-    const ends = new Map();
-    for (const i of node.ends) {
-      let top = i;
-      while (parent[top] !== 0) top = parent[top];
-      if (!ends.has(top)) ends.set(top, []);
-      ends.get(top).push(i);
-    }
-    node.kids = [...ends].map(([top, ends]) => make(node, tree.level[top], [top], ends));
   } else if (isTop(node.at[0])) {
-    const ends = node.ends.filter((i) => !isTop(i));
-    node.kids = grouped(node, ends, ends);
+    // Processes and threads stay on top: of each stack the first of them below this node.
+    const tops = new Map(), ends = [];
+    for (const i of node.ends) {
+      let top = null;
+      if (data.byThread || data.byProcess) for (let at = i; at !== node.at[0]; at = parent[at]) if (isTop(at)) top = at;
+      if (top === null) {
+        if (!isTop(i)) ends.push(i);
+      } else if (tops.has(top)) tops.get(top).push(i);
+      else tops.set(top, [i]);
+    }
+    node.kids = [...tops].map(([top, ends]) => make(node, tree.level[top], [top], ends)).concat(grouped(node, ends, ends));
   } else {
     const at = [], ends = [];
     node.at.forEach((i, n) => {

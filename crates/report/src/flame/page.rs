@@ -24,12 +24,13 @@ struct Data<'a> {
     gap: &'a Option<String>,
     /// What figures of allocated and of freed blocks are of, if that is not all.
     parts: &'a Option<[String; 2]>,
+    by_process: bool,
     by_thread: bool,
     view: View,
     names: Vec<std::borrow::Cow<'a, str>>,
     /// Levels whose names have a short form, and that.
     short: Vec<(usize, std::borrow::Cow<'a, str>)>,
-    /// By level: function, address, thread, none.
+    /// By level: function, address, thread, none, process.
     kinds: Vec<u8>,
     /// By level: index into `modules`, or -1. The first modules hold most.
     module_of: Vec<i64>,
@@ -138,6 +139,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
         exact_bytes: facts.exact_bytes,
         gap: &facts.gap,
         parts: &facts.parts,
+        by_process: tree.processes.is_some(),
         by_thread: tree.by_thread,
         view: View {
             by: figure(view.measure),
@@ -158,6 +160,7 @@ pub(super) fn data(out: &mut impl Write, tree: &CallTree, facts: &FlameFacts, vi
                 LevelKind::Address => 1,
                 LevelKind::Thread => 2,
                 LevelKind::NoStack => 3,
+                LevelKind::Process => 4,
             })
             .collect(),
         module_of: levels

@@ -20,6 +20,11 @@ pub(super) fn inner(note: &Note) -> &Note {
     }
 }
 
+/// Whether nothing is missing for it: it says how figures are meant.
+pub(super) fn is_remark(note: &Note) -> bool {
+    matches!(note, Note::Family(family) if **family == FamilyNote::OwnPeaks)
+}
+
 /// A note on a session as a sentence.
 pub(super) fn sentence_of(note: &FamilyNote) -> String {
     match note {
@@ -33,6 +38,9 @@ pub(super) fn sentence_of(note: &FamilyNote) -> String {
         FamilyNote::WithoutMore { processes: number } => {
             format!("{} more without figures, for other reasons.", processes(*number))
         }
+        FamilyNote::OwnPeaks => "Each process is shown at its own peak, and not all were at theirs at the same time; what call \
+             sites held when all together had most is not known."
+            .to_owned(),
         FamilyNote::NotSeen(number) => format!(
             "{} began without the recorder: LD_PRELOAD was lost on the way (env -i, sudo), or the program is static or has \
              more rights. Shorter ones may have been missed.",
@@ -59,6 +67,7 @@ pub(super) fn name_of(note: &FamilyNote) -> &'static str {
     match note {
         FamilyNote::OfProcesses { note, .. } => name(note),
         FamilyNote::Without { .. } | FamilyNote::WithoutMore { .. } => "process_without",
+        FamilyNote::OwnPeaks => "own_peaks",
         FamilyNote::NotSeen(_) => "processes_not_seen",
         FamilyNote::Limited(_) => "session_limited",
         FamilyNote::LinesUnread(_) | FamilyNote::FilesUnread(_) => "session_damaged",

@@ -446,7 +446,7 @@ pub(crate) fn is_loss(note: &Note) -> bool {
             | Note::FoundBy(_)
             | Note::CopiedSometime
             | Note::LogSays(_)
-    )
+    ) && !family_notes::is_remark(note)
 }
 
 /// Writes the notes, if there are any.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::tree::{Amounts, LevelKind, Measure};
+use heapledger_analysis::tree::{Amounts, LevelKind, Measure, ProcessLevel};
 use heapledger_format::ThreadRow;
 use heapledger_source::Thread;
 use serde::Serialize;
@@ -51,6 +51,8 @@ struct TreeAsked<'a> {
     program: Option<&'a str>,
     pid: Option<u32>,
     inverted: bool,
+    /// What the first levels are, if they are processes or programs.
+    processes: Option<&'static str>,
     by_thread: bool,
     by: String,
     complete: bool,
@@ -89,6 +91,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u6
         program: identity.program.as_deref(),
         pid: identity.pid,
         inverted: tree.inverted,
+        processes: tree.processes.map(ProcessLevel::name),
         by_thread: tree.by_thread,
         by: measure_name(measure).replace(' ', "_"),
         complete: sums.frees_missing == 0,
@@ -106,6 +109,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u6
             LevelKind::Function => "function",
             LevelKind::Address => "address",
             LevelKind::Thread => "thread",
+            LevelKind::Process => "process",
             LevelKind::NoStack => "no_stack",
         };
         let object = NodeLine {

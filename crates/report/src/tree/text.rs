@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use heapledger_analysis::Identity;
-use heapledger_analysis::tree::{Amounts, LevelKind, Measure, SiteSums, TreeNode};
+use heapledger_analysis::tree::{Amounts, LevelKind, Measure, ProcessLevel, SiteSums, TreeNode};
 
 use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
@@ -131,7 +131,14 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
     let mut out = Fit::new(out, if paint.full_names { Paint { columns: 0, ..paint } } else { paint });
     let lines = |text: String| paint.lines(&text, 0, 2);
     let direction = if tree.inverted { "allocating functions first" } else { "callers first" };
-    let threads = if tree.by_thread { ", by thread" } else { "" };
+    let threads = match (tree.processes, tree.by_thread) {
+        (Some(ProcessLevel::Process), true) => ", by process and thread",
+        (Some(ProcessLevel::Process), false) => ", by process",
+        (Some(ProcessLevel::Program), true) => ", by program and thread",
+        (Some(ProcessLevel::Program), false) => ", by program",
+        (None, true) => ", by thread",
+        (None, false) => "",
+    };
     writeln!(
         out,
         "{}: call tree of {}, {direction}{threads}",
@@ -245,6 +252,9 @@ impl Tree<'_> {
         let mut chain = vec![id];
         let mut beside = Rest::default();
         let mut end = id;
+        if self.view.tree.level(self.node(id)).kind == LevelKind::Process {
+            return (chain, beside);
+        }
         while let [first, others @ ..] = self.below(end) {
             let mut more = beside;
             let own = self.node(end).own[0];

@@ -23,6 +23,7 @@ impl Default for Planted {
             levels: vec![Level::default()],
             files: Vec::new(),
             nodes: vec![TreeNode::default()],
+            processes: None,
             by_thread: false,
             inverted: false,
         };

@@ -1,6 +1,5 @@
 //! In which form a flame graph is written if only its name says that, where it goes, and what it is called.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -44,15 +43,16 @@ fn form_of(path: &Path) -> Option<Form> {
 
 /// Where it goes: to a file, unless standard output is named, or it is what another program reads.
 pub(super) fn target(args: &FlameArgs, form: &Form, ledger: &Ledger) -> Target {
+    target_named(args, form, free_stem(&args.ledger, ledger, args.diff.is_some()))
+}
+
+/// The same, where the file is called `stem` if nobody named one: `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for
+/// process 4711.
+pub(super) fn target_named(args: &FlameArgs, form: &Form, stem: String) -> Target {
     match (&args.output, form) {
         (Some(path), _) if path == Path::new("-") => Target::Stdout,
         (Some(path), _) => Target::Named(path.clone()),
         (None, Form::Folded | Form::Json) => Target::Stdout,
-        (None, _) => Target::Free(free_name(&args.ledger, ledger, args.diff.is_some(), form)),
+        (None, _) => Target::Free(PathBuf::from(format!("{stem}.{}", form.words().0))),
     }
-}
-
-/// `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for process 4711.
-fn free_name(asked: &OsStr, ledger: &Ledger, diff: bool, form: &Form) -> PathBuf {
-    PathBuf::from(format!("{}.{}", free_stem(asked, ledger, diff), form.words().0))
 }

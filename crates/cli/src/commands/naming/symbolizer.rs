@@ -47,6 +47,23 @@ impl NamingArgs {
         all
     }
 
+    /// Names of a ledger of a session; the symbolizer is that of the one before, which has opened modules already.
+    pub(crate) fn names_with<'a>(&self, ledger: &'a Ledger, before: Option<Symbolizer>) -> Result<Names<'a>> {
+        let symbolizer = match before.filter(|_| self.exe.is_empty()) {
+            Some(mut symbolizer) => {
+                symbolizer.set_generated_code(self.perf_map.clone().or_else(|| perf_map(ledger)));
+                symbolizer
+            }
+            None => self.symbolizer(ledger),
+        };
+        Ok(self.names(ledger, symbolizer)?)
+    }
+
+    /// Whether files that were given are of this ledger; also if there are none.
+    pub(crate) fn fits(&self, ledger: &Ledger) -> bool {
+        self.exe.is_empty() || !self.given(ledger).is_empty()
+    }
+
     pub(super) fn names<'a>(&self, ledger: &'a Ledger, symbolizer: Symbolizer) -> Result<Names<'a>, SourceError> {
         let mut names = Names::new(ledger, symbolizer, self.sources())?;
         names.strip(self.strip_path.clone());

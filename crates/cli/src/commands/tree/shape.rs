@@ -13,6 +13,7 @@ use heapledger_report::thread_name;
 use heapledger_source::{Ledger, Thread};
 
 use crate::commands::figure::FigureArgs;
+use crate::commands::sessions::TopLevel;
 use crate::commands::standard::FilterArgs;
 use crate::commands::{NamingArgs, Progress, SourceText, find_names};
 
@@ -37,6 +38,9 @@ pub(crate) struct ShapeArgs {
     /// Make the allocating threads the first level
     #[arg(long)]
     pub(crate) threads: bool,
+    /// Of a session, what the first level is: each process, or each program, with all processes that ran it
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = TopLevel::Process)]
+    pub(crate) group_by: TopLevel,
     /// Show what else is left out: functions that are wrappers by name (xmalloc), the standard libraries of C++ and Rust, and what
     /// comes before main
     #[arg(long)]
