@@ -8,6 +8,7 @@ use heapledger_format::Site;
 mod evidence;
 mod parts;
 mod range;
+mod together;
 
 use evidence::without_stack;
 use range::Range;
@@ -15,6 +16,7 @@ use range::Range;
 pub use evidence::Evidence;
 pub use parts::{MatchingBlocks, allocated_by_site, grown, peak_by_site};
 pub use range::{Doubt, Verdict};
+pub use together::{PeakTogether, together};
 
 /// What has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -157,3 +157,58 @@ fn trees_have_processes_or_programs_on_top() {
         assert!(status == 2 && err.contains(said), "{words:?}: {status} {out}{err}");
     }
 }
+
+#[test]
+fn limits_are_of_each_process_or_of_all_together() {
+    let scratch = Scratch::new("cli-sessions-check");
+    session(&scratch, "build");
+    // `su` was not recorded: whatever holds of the others, nobody knows of that.
+    let losses = "1 process without figures: it runs with more rights.";
+    for (more, status, said) in [
+        (&["--max-live", "300", "--allow-losses"][..], 0, "build: 3 limits of 3 processes, all hold"),
+        (&["--max-live", "300"], 3, losses),
+        (&["--max-live", "300", "--inconclusive", "pass"], 0, losses),
+        (&["--max-live", "200", "--allow-losses"], 1, "EXCEEDED cc1 102: live at the end: 300 B in 3 blocks"),
+        (&["--max-live", "200"], 1, "3 limits of 3 processes, 1 exceeded"),
+        (&["--max-live", "600", "--of", "sum", "--allow-losses"], 0, "1 limit of all processes together, all hold"),
+        (&["--max-live", "600", "--of", "sum"], 3, "it may be more"),
+        (&["--max-live", "599", "--of", "sum"], 1, "all processes together: live at the end: 600 B in 6 blocks"),
+        (&["--max-live", "400", "--of", "both"], 1, "4 limits of 3 processes and of all together, 1 exceeded"),
+        (&["--max-leaked", "0", "--all-leaks", "--allow-losses"], 1, "3 limits of 3 processes, 3 exceeded"),
+        // No peak of one is higher, and together they had no more.
+        (&["--max-peak", "600", "--of", "sum", "--allow-losses"], 0, "peak: 300 B, the limit is 600 B"),
+        (&["--max-peak", "599", "--of", "sum", "--allow-losses"], 3, "it may be anything from 300 B to 600 B"),
+        (&["--max-peak", "299", "--of", "sum", "--allow-losses"], 1, "EXCEEDED all processes together: peak: 300 B"),
+    ] {
+        let (code, out, err) = tell(&scratch, &[&["check", "build"], more].concat());
+        assert_eq!(code, status, "{more:?}: {out}{err}");
+        assert!(out.contains(said), "{more:?}:\n{out}{err}");
+    }
+    let (status, out, _) = tell(&scratch, &["check", "build", "--max-live", "200", "--format", "junit"]);
+    assert_eq!(status, 1);
+    // A suite for each process, with a case for the limit and one for losses; and one for the session.
+    assert!(out.contains("<testsuites name=\"heapledger check\" tests=\"7\" failures=\"1\" errors=\"1\">"), "{out}");
+    for part in [
+        "<testsuite name=\"cc1 101\"",
+        "<testsuite name=\"make 100\"",
+        "<failure message=\"live at the end: 300 B",
+        "it runs with more rights",
+    ] {
+        assert!(out.contains(part), "no {part} in\n{out}");
+    }
+    let (status, out, _) = tell(&scratch, &["check", "build", "--max-live", "200", "--json", "--of", "both"]);
+    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let verdicts: Vec<_> =
+        lines[1..5].iter().map(|line| (line["process"].as_str().unwrap(), line["verdict"].as_str().unwrap())).collect();
+    let expected =
+        [("make 100", "holds"), ("cc1 101", "holds"), ("cc1 102", "exceeded"), ("all processes together", "exceeded")];
+    assert_eq!((status, &verdicts[..]), (1, &expected[..]));
+    let end = lines.last().unwrap();
+    assert_eq!((&end["processes"], &end["limits"], &end["exceeded"]), (&3.into(), &4.into(), &2.into()));
+    for format in ["sarif", "github"] {
+        let (status, out, err) = tell(&scratch, &["check", "build", "--max-live", "200", "--format", format]);
+        assert!(status == 1 && out.contains("cc1 102: live at the end: 300 B"), "{format}: {out}{err}");
+    }
+    let (status, _, err) = tell(&scratch, &["check", "build", "--baseline", "build:make"]);
+    assert!(status == 2 && err.contains("SESSION:PID"), "{err}");
+}

@@ -4,7 +4,10 @@ mod github;
 mod json;
 mod junit;
 mod sarif;
+mod session;
 mod text;
+
+pub use session::{CheckedPart, FamilyCheck};
 
 use std::io::Write;
 

@@ -31,7 +31,7 @@ mod tree;
 mod verify;
 mod whereis;
 
-pub use check::{CheckOutcome, CheckReport};
+pub use check::{CheckOutcome, CheckReport, CheckedPart, FamilyCheck};
 pub use decoded::{DecodedTrace, decoded_end, decoded_header};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
 pub use dump::{BlockTable, BlocksReport};

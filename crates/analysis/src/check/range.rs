@@ -9,6 +9,8 @@ pub enum Doubt {
     Sampled,
     /// It is a peak of several threads, each of which keeps some bytes back.
     PeakError,
+    /// It is the peak of several processes together, and nobody looked at all of them all the time.
+    Together,
     /// Blocks without a stack: whether a condition or an excuse means them is not known.
     WithoutStack {
         /// How many.

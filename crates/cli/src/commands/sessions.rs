@@ -23,7 +23,7 @@ pub(crate) use labels::{ProcessLabels, TopLevel};
 pub(crate) fn each_ledger(
     family: &Family,
     naming: &NamingArgs,
-    add: &mut dyn FnMut(&Member, &Ledger) -> Result<Vec<Note>>,
+    add: &mut dyn FnMut(&Member, Ledger) -> Result<Vec<Note>>,
 ) -> Result<Vec<FamilyNote>> {
     let mut progress = Progress::new("reading");
     let mut read = Vec::with_capacity(family.members.len());
@@ -35,7 +35,7 @@ pub(crate) fn each_ledger(
             continue;
         };
         fits = fits || naming.fits(&ledger);
-        read.push(match add(member, &ledger) {
+        read.push(match add(member, ledger) {
             Ok(notes) => MemberRead::Totals(MemberTotals { notes, ..MemberTotals::default() }),
             // What was typed is wrong for all of them.
             Err(error) if error.is::<Usage>() => return Err(error),

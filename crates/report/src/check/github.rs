@@ -11,20 +11,26 @@ use crate::form::outside::steers;
 impl CheckReport<'_> {
     /// Writes a command for each stack that has part in an exceeded limit, at its place in the program's own source.
     pub(super) fn github(&self, mut out: impl Write) -> io::Result<()> {
+        self.github_lines(&mut out, "")?;
+        out.flush()
+    }
+
+    /// The same; each limit behind `whose`, which is a process of several and a colon, or nothing.
+    pub(super) fn github_lines(&self, out: &mut dyn Write, whose: &str) -> io::Result<()> {
         for finding in self.findings {
             let level = match finding.verdict {
                 Verdict::Holds => continue,
                 Verdict::Uncertain => self.level(),
                 Verdict::Exceeded => "error",
             };
-            let said = self.sentence(finding);
+            let said = format!("{whose}{}", self.sentence(finding));
             let open = if finding.verdict == Verdict::Uncertain { " (inconclusive)" } else { "" };
             let title = format!("heapledger {}{open}", rule(finding.figure));
             let errors = self.errors_of(finding);
             for error in errors {
                 let place = self.place(error.culprit.as_ref());
                 let title = format!("heapledger {}", error.kind);
-                let message = format!("{}\n{}", error.summary, error.report);
+                let message = format!("{whose}{}\n{}", error.summary, error.report);
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
             }
             if finding.responsible.is_empty() && errors.is_empty() {
@@ -38,9 +44,10 @@ impl CheckReport<'_> {
             }
         }
         for note in self.losses() {
-            writeln!(out, "::{} title=heapledger ledger not complete::{}", self.level(), data(&sentence(note)))?;
+            let said = format!("{whose}{}", sentence(note));
+            writeln!(out, "::{} title=heapledger ledger not complete::{}", self.level(), data(&said))?;
         }
-        out.flush()
+        Ok(())
     }
 
     /// Where in the program's own source a stack is, as properties.
@@ -56,7 +63,7 @@ impl CheckReport<'_> {
 }
 
 /// Text behind the colons. The lines are shown in a log: what could steer a terminal is written out.
-fn data(text: &str) -> String {
+pub(super) fn data(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

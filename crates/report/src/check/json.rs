@@ -13,6 +13,9 @@ use crate::form::notes::name;
 #[derive(Serialize)]
 struct LimitLine<'a> {
     r#type: &'static str,
+    /// Of a session: which process, or all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
     limit: &'static str,
     verdict: &'static str,
     found: u64,
@@ -94,6 +97,7 @@ fn doubt_name(doubt: &Doubt) -> &'static str {
     match doubt {
         Doubt::Sampled => "sampled",
         Doubt::PeakError => "peak_error",
+        Doubt::Together => "together",
         Doubt::WithoutStack { .. } => "without_stack",
         Doubt::Unseen(note) => name(note),
     }
@@ -103,6 +107,13 @@ impl CheckReport<'_> {
     /// Writes a line for each limit between the header and the end.
     pub(super) fn json(&self, mut out: impl Write) -> io::Result<()> {
         line(&mut out, &HeaderLine::new("check", self.ledger, self.summary.sampled))?;
+        self.limit_lines(&mut out, None)?;
+        self.end_line(&mut out)?;
+        out.flush()
+    }
+
+    /// A line for each limit; of a session, of which process.
+    pub(super) fn limit_lines(&self, out: &mut dyn Write, process: Option<&str>) -> io::Result<()> {
         for finding in self.findings {
             let responsible = finding.responsible.iter().map(|responsible| ResponsibleJson {
                 blocks: responsible.totals.blocks,
@@ -112,6 +123,7 @@ impl CheckReport<'_> {
             });
             let limit = LimitLine {
                 r#type: "limit",
+                process,
                 limit: rule(finding.figure),
                 verdict: match finding.verdict {
                     Verdict::Holds => "holds",
@@ -131,8 +143,12 @@ impl CheckReport<'_> {
                 responsible: responsible.collect(),
                 errors: self.errors_of(finding).iter().map(ErrorJson::of).collect(),
             };
-            line(&mut out, &limit)?;
+            line(&mut *out, &limit)?;
         }
+        Ok(())
+    }
+
+    fn end_line(&self, out: &mut dyn Write) -> io::Result<()> {
         let excused = self.leaked.iter().flat_map(|leaked| &leaked.excused);
         let suppressed = self.excused.iter().map(|Excused { by, errors, times }| SuppressedJson {
             by,
@@ -157,7 +173,6 @@ impl CheckReport<'_> {
             losses: self.unseen().into_iter().map(NoteJson::of).collect(),
             notes: self.seen.notes.iter().map(NoteJson::of).collect(),
         };
-        line(&mut out, &end)?;
-        out.flush()
+        line(&mut *out, &end)
     }
 }

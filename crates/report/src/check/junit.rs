@@ -12,18 +12,30 @@ use crate::form::outside::steers;
 impl CheckReport<'_> {
     /// Writes a test case for each limit, and one for the ledger's being complete.
     pub(super) fn junit(&self, mut out: impl Write) -> io::Result<()> {
-        let tests = self.findings.len() + 1;
-        let failures = self.count(Verdict::Exceeded);
-        let losses = self.losses();
-        let open = self.count(Verdict::Uncertain) + usize::from(!losses.is_empty());
+        let (_, counts) = self.junit_counts();
+        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+        writeln!(out, "<testsuites name=\"heapledger check\" {}>", counts.attributes())?;
+        self.junit_suite(&mut out, self.ledger)?;
+        writeln!(out, "</testsuites>")?;
+        out.flush()
+    }
+
+    /// How many test cases there are, and how many of them failed; and how many are left out.
+    pub(super) fn junit_counts(&self) -> (usize, JunitCounts) {
+        let open = self.count(Verdict::Uncertain) + usize::from(!self.losses().is_empty());
         // Of what nobody knows a CI system must not think that it is well, unless it was told so.
         let (errors, skipped) = if self.lenient { (0, open) } else { (open, 0) };
+        let failures = self.count(Verdict::Exceeded);
+        (skipped, JunitCounts { tests: self.findings.len() + 1, failures, errors })
+    }
+
+    /// A suite of this name, with its test cases.
+    pub(super) fn junit_suite(&self, out: &mut dyn Write, name: &str) -> io::Result<()> {
+        let (skipped, counts) = self.junit_counts();
+        let losses = self.losses();
         let element = if self.lenient { "skipped" } else { "error" };
-        let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"");
         let seconds = self.summary.identity.wall_ns.unwrap_or(0) as f64 / 1e9;
-        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-        writeln!(out, "<testsuites name=\"heapledger check\" {counts}>")?;
-        let name = escaped(self.ledger);
+        let (name, counts) = (escaped(name), counts.attributes());
         writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"{skipped}\" time=\"{seconds:.3}\">")?;
         let class = escaped(self.program());
         for finding in self.findings {
@@ -63,13 +75,27 @@ impl CheckReport<'_> {
             let body = sentences.join("\n");
             writeln!(out, ">\n      <{element} message=\"{message}\"{kind}>{body}</{element}>\n    </testcase>")?;
         }
-        writeln!(out, "  </testsuite>\n</testsuites>")?;
-        out.flush()
+        writeln!(out, "  </testsuite>")
+    }
+}
+
+/// Figures of a suite, or of all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JunitCounts {
+    pub(super) tests: usize,
+    pub(super) failures: usize,
+    pub(super) errors: usize,
+}
+
+impl JunitCounts {
+    pub(super) fn attributes(self) -> String {
+        let JunitCounts { tests, failures, errors } = self;
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"")
     }
 }
 
 /// Text within an element or an attribute. Characters that XML does not know at all become U+FFFD.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

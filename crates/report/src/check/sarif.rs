@@ -16,16 +16,12 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 impl CheckReport<'_> {
     /// Writes a result for each stack that has part in an exceeded limit.
     pub(super) fn sarif(&self, mut out: impl Write) -> io::Result<()> {
-        let rules: Vec<Value> = Figure::ALL
-            .iter()
-            .map(|figure| {
-                json!({
-                    "id": rule(*figure),
-                    "shortDescription": { "text": rule_text(*figure) },
-                    "defaultConfiguration": { "level": "error" },
-                })
-            })
-            .collect();
+        let (results, notes) = (self.sarif_results(), self.sarif_notes());
+        log(&mut out, rules(), &results, &notes, (self.code(), self.lenient))
+    }
+
+    /// A result for each stack that has part in an exceeded limit.
+    pub(super) fn sarif_results(&self) -> Vec<Value> {
         let mut results = Vec::new();
         for finding in self.findings.iter().filter(|finding| finding.verdict != Verdict::Holds) {
             let errors = self.errors_of(finding);
@@ -35,30 +31,17 @@ impl CheckReport<'_> {
             }
             results.extend(finding.responsible.iter().map(|responsible| self.result(finding, Some(responsible))));
         }
+        results
+    }
+
+    /// What is not known, as a tool tells it of itself.
+    pub(super) fn sarif_notes(&self) -> Vec<Value> {
         let open = self.findings.iter().filter(|finding| finding.verdict == Verdict::Uncertain);
         let open = open.map(|finding| format!("{}: {}", rule(finding.figure), self.sentence(finding)));
         let level = if self.lenient { "warning" } else { "error" };
-        let notes: Vec<Value> = open
-            .chain(self.losses().into_iter().map(sentence))
+        open.chain(self.losses().into_iter().map(sentence))
             .map(|text| json!({ "level": level, "message": { "text": text } }))
-            .collect();
-        let log = json!({
-            "$schema": SCHEMA,
-            "version": "2.1.0",
-            "runs": [{
-                "tool": { "driver": { "name": "heapledger", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
-                "invocations": [{
-                    "executionSuccessful": notes.is_empty() || self.lenient,
-                    "exitCode": self.code(),
-                    "toolExecutionNotifications": notes,
-                }],
-                "columnKind": "unicodeCodePoints",
-                "results": results,
-            }],
-        });
-        crate::form::outside::pretty_json(&mut out, &log)?;
-        out.write_all(b"\n")?;
-        out.flush()
+            .collect()
     }
 
     fn result(&self, finding: &Finding, responsible: Option<&Responsible>) -> Value {
@@ -137,6 +120,47 @@ impl CheckReport<'_> {
         }
         location
     }
+}
+
+/// The rules.
+pub(super) fn rules() -> Vec<Value> {
+    Figure::ALL
+        .iter()
+        .map(|figure| {
+            json!({
+                "id": rule(*figure),
+                "shortDescription": { "text": rule_text(*figure) },
+                "defaultConfiguration": { "level": "error" },
+            })
+        })
+        .collect()
+}
+
+/// Writes a log.
+pub(super) fn log(
+    out: &mut dyn Write,
+    rules: Vec<Value>,
+    results: &[Value],
+    notes: &[Value],
+    (code, lenient): (u8, bool),
+) -> io::Result<()> {
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "heapledger", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "invocations": [{
+                "executionSuccessful": notes.is_empty() || lenient,
+                "exitCode": code,
+                "toolExecutionNotifications": notes,
+            }],
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    crate::form::outside::pretty_json(&mut *out, &log)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// A path as a reference: absolute ones get their scheme, others stay relative.

@@ -14,9 +14,17 @@ use crate::record::frames::callers;
 impl CheckReport<'_> {
     /// Writes a line for each limit, and below those that are exceeded the stacks that have most part in it.
     pub(super) fn text(&self, out: impl Write) -> io::Result<()> {
+        let mut out = Fit::new(out, self.paint);
+        self.text_lines(&mut out, "")?;
+        let verdict = self.verdict_words();
+        writeln!(out, "{}", self.paint.lines(&format!("{}: {verdict}", clean(self.ledger)), 0, 2))?;
+        out.flush()
+    }
+
+    /// All but the last line; each limit behind `whose`, which is a process of several and a colon, or nothing.
+    pub(super) fn text_lines(&self, mut out: &mut dyn Write, whose: &str) -> io::Result<()> {
         let paint = self.paint;
-        let mut out = Fit::new(out, paint);
-        let say = |out: &mut Fit<_>, word: &str, text: &str| {
+        let say = |out: &mut &mut dyn Write, word: &str, text: &str| {
             let padded = format!("{word:<8}");
             let calm = ["", "ok", "sampled"].contains(&word);
             let word = if calm { padded } else { paint.strong(padded) };
@@ -35,7 +43,7 @@ impl CheckReport<'_> {
                 Verdict::Uncertain => "UNCLEAR",
                 Verdict::Exceeded => "EXCEEDED",
             };
-            say(&mut out, verdict, &format!("{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
+            say(&mut out, verdict, &format!("{whose}{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
             if let Some(heading) = self.heading(finding) {
                 say(&mut out, "", &format!("{heading}:"))?;
             }
@@ -72,8 +80,13 @@ impl CheckReport<'_> {
         for note in self.seen.notes.iter().filter(|note| matches!(note, Note::FoundBy(_) | Note::CopiedSometime)) {
             say(&mut out, "MOMENT", &clean(&sentence(note)))?;
         }
+        Ok(())
+    }
+
+    /// What came of all limits.
+    fn verdict_words(&self) -> String {
         let limits = counted(self.findings.len() as u64, "limit", "limits");
-        let verdict = match self.outcome() {
+        match self.outcome() {
             CheckOutcome::Held if self.findings.len() == 1 => format!("{limits}, and it holds"),
             CheckOutcome::Held => format!("{limits}, all hold"),
             CheckOutcome::Exceeded => {
@@ -84,9 +97,7 @@ impl CheckReport<'_> {
                 format!("{limits}, {} exceeded{open}", self.count(Verdict::Exceeded))
             }
             CheckOutcome::Inconclusive => self.inconclusive(&limits),
-        };
-        writeln!(out, "{}", paint.lines(&format!("{}: {verdict}", clean(self.ledger)), 0, 2))?;
-        out.flush()
+        }
     }
 
     /// How it ends where nobody knows, and what can be done.

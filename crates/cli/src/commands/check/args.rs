@@ -7,6 +7,7 @@ use heapledger_analysis::{Growth, Limits};
 use heapledger_launch::size::parse_size;
 use heapledger_report::Form;
 
+use super::CheckedOf;
 use super::growth::{USUAL, all_or_some, parse_growth};
 use crate::commands::form::Forms;
 use crate::commands::standard::{ExecutableArgs, FilterArgs, SuppressArgs, Usage};
@@ -45,9 +46,13 @@ double-free:PATTERN; the pattern is looked for in all stacks of an error.
 In a sampled ledger --max-leaked 0 fails at the first block that was sampled; if
 there is none, blocks that were not sampled may have leaked: inconclusive.
 
+Of a session of several processes limits are those of each process, unless --of
+says otherwise. Processes of which nothing is known leave it inconclusive.
+
 Examples:
   heapledger check --max-leaked 0 --suppress known.supp mytest.hl
   heapledger check --max-peak 512M --max-allocs 2000000 mytest.hl
+  heapledger check --max-leaked 0 --format junit -o report.xml build
   heapledger check --baseline main.hl --max-growth 2% --format github new.hl
   heapledger check --where 'fn ~ \"cache\"' --max-live 64M 4711
   heapledger check --max-live 64M --format junit -o report.xml mytest.hl")]
@@ -83,6 +88,9 @@ pub(crate) struct CheckArgs {
     /// How far live bytes and the peak may exceed those of --baseline: a percentage or a size [default: 5%]
     #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
     pub(crate) max_growth: Option<Growth>,
+    /// Of a session, whether limits are those of each process, of all processes together, or both
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = CheckedOf::Each)]
+    pub(crate) of: CheckedOf,
     #[command(flatten)]
     pub(crate) suppress: SuppressArgs,
     /// Also count what the C and C++ libraries keep until the end by design

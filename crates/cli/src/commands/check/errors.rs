@@ -4,14 +4,14 @@ use anyhow::Result;
 use heapledger_analysis::{Evidence, Excused, Limits, Suppressions, excuse, is_wrong, sites_of};
 use heapledger_report::{Context, ErrorBrief};
 
-use super::responsible::Naming;
+use super::naming::Naming;
 use crate::commands::present::unwritten;
 
 /// The errors that count, and those that are excused, which `evidence` is told of; nothing where they have no limit.
 pub(super) fn found(
     limits: &Limits,
     evidence: &mut Evidence,
-    naming: &mut Naming<'_>,
+    naming: &mut Naming<'_, '_>,
     context: &Context,
     suppressions: &Suppressions,
 ) -> Result<(Vec<ErrorBrief>, Vec<Excused>)> {

@@ -7,6 +7,7 @@ use anyhow::Result;
 use heapledger_analysis::query::Scope;
 use heapledger_analysis::{Clock, Evidence, MatchingBlocks, Summary};
 use heapledger_source::Ledger;
+use heapledger_symbols::Symbolizer;
 
 use super::CheckArgs;
 use crate::commands::Progress;
@@ -20,10 +21,16 @@ pub(super) fn open_baseline(path: &Path) -> Result<(Ledger, Clock)> {
 }
 
 /// The totals with all call sites, and the live blocks that are meant.
-pub(super) fn of(args: &CheckArgs, ledger: &Ledger, clock: Clock) -> Result<Evidence> {
+pub(super) fn of(
+    args: &CheckArgs,
+    ledger: &Ledger,
+    clock: Clock,
+    symbolizer: &mut Option<Symbolizer>,
+) -> Result<Evidence> {
     let mut progress = Progress::new("reading");
     let summary = Summary::of(ledger, clock, usize::MAX, &mut |part| progress.show(part))?;
-    let mut filter = args.filter.evaluator(ledger, clock, Scope::Blocks, args.naming.no_names(ledger)?)?;
+    let mut filter =
+        args.filter.evaluator(ledger, clock, Scope::Blocks, args.naming.names_with(ledger, symbolizer.take())?)?;
     let mut held = None;
     if !filter.is_all() {
         let found = MatchingBlocks::of(ledger, &mut filter, &mut |part| progress.show(part))?;
@@ -32,5 +39,6 @@ pub(super) fn of(args: &CheckArgs, ledger: &Ledger, clock: Clock) -> Result<Evid
         }
         held = Some(found);
     }
+    *symbolizer = Some(filter.into_names().into_symbolizer());
     Ok(Evidence::of(ledger, summary, held, args.allow_losses)?)
 }

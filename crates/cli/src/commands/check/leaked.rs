@@ -7,7 +7,7 @@ use heapledger_analysis::{Evidence, Leaked, Suppressions, is_kept_by_design};
 use heapledger_format::Site;
 
 use super::CheckArgs;
-use super::responsible::Naming;
+use super::naming::Naming;
 
 /// Why blocks of the C and the C++ library do not count.
 const BY_DESIGN: &str = "kept by the C or C++ library by design (--all-leaks counts it)";
@@ -17,7 +17,7 @@ pub(super) fn leaked(
     args: &CheckArgs,
     suppressions: &Suppressions,
     evidence: &Evidence,
-    naming: &mut Naming<'_>,
+    naming: &mut Naming<'_, '_>,
 ) -> Result<Leaked> {
     if args.all_leaks && suppressions.is_empty() {
         return Ok(Leaked::of(evidence, None));

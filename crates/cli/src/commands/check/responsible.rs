@@ -5,28 +5,19 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use heapledger_analysis::{
-    Evidence, Figure, Finding, Leaked, Names, NamingOptions, Responsible, SiteTotals, allocated_by_site, peak_by_site,
+    Evidence, Figure, Finding, Leaked, Responsible, SiteTotals, allocated_by_site, peak_by_site,
 };
-use heapledger_format::Site;
 use heapledger_report::{Paint, callers};
 use heapledger_source::Ledger;
 
 use super::CheckArgs;
 use super::grown::grown_stacks;
-use crate::commands::{NamingArgs, SourceText};
+use super::naming::Naming;
 
 /// Stacks that are looked at, the greatest first: several may come to one line.
 const NAMED: usize = 200;
 
-/// Names of stacks, as far as they are needed: debug information is gone through once a call.
-pub(super) struct Naming<'a> {
-    pub(super) names: Option<Names<'a>>,
-    pub(super) args: &'a NamingArgs,
-    pub(super) ledger: &'a Ledger,
-    pub(super) sites: &'a [SiteTotals],
-}
-
-impl<'a> Naming<'a> {
+impl<'a> Naming<'a, '_> {
     /// Who is responsible for what was found; `old` is the baseline.
     pub(super) fn responsible(
         &mut self,
@@ -62,23 +53,6 @@ impl<'a> Naming<'a> {
             }
             _ => self.some(self.sites, args.top, bytes),
         }
-    }
-
-    /// Names of all stacks that hold blocks.
-    pub(super) fn all(&mut self) -> Result<&mut Names<'a>> {
-        let sites = self.sites;
-        self.named(sites.iter().map(|totals| totals.site))
-    }
-
-    pub(super) fn named(&mut self, wanted: impl Iterator<Item = Site>) -> Result<&mut Names<'a>> {
-        let names = match self.names.take() {
-            Some(mut names) => {
-                names.resolve(wanted, NamingOptions::default(), &mut |_| {})?;
-                names
-            }
-            None => self.args.name(self.ledger, wanted, SourceText::NotShown)?,
-        };
-        Ok(self.names.insert(names))
     }
 
     /// The first `top` of `sites` with their stacks; `by` is what they are ordered by. Those that differ in nothing that a line

@@ -42,7 +42,7 @@ impl ShapeArgs {
         let mut growing = Growing::default();
         let mut notes = sessions::each_ledger(family, &self.naming, &mut |member, ledger| {
             builder.below_process(self.group_by.level(), &labels.next(member));
-            self.add_member(&mut builder, member, ledger, &mut growing)
+            self.add_member(&mut builder, member, &ledger, &mut growing)
         })?;
         notes.extend(measure.is_of_peak().then_some(FamilyNote::OwnPeaks));
         let mut seen = sessions::seen(notes);
