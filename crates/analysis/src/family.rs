@@ -9,9 +9,11 @@ use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 
 mod alike;
 mod losses;
+mod programs;
 
 pub use alike::{AlikeProcesses, alike};
 pub use losses::{FamilyNote, family_notes, joined};
+pub use programs::{ProgramChange, ProgramTotals, programs_changed};
 
 /// What one program of a process came to.
 #[derive(Clone, Debug, Default, PartialEq)]

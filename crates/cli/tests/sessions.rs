@@ -212,3 +212,38 @@ fn limits_are_of_each_process_or_of_all_together() {
     let (status, _, err) = tell(&scratch, &["check", "build", "--baseline", "build:make"]);
     assert!(status == 2 && err.contains("SESSION:PID"), "{err}");
 }
+
+#[test]
+fn sessions_are_compared_by_program() {
+    let scratch = Scratch::new("cli-sessions-diff");
+    for name in ["monday", "tuesday"] {
+        session(&scratch, name);
+    }
+    write(&scratch.join("tuesday/cc1.101.heapledger"), 101, "cc1", 9);
+    write(&scratch.join("tuesday/ld.200.heapledger"), 200, "ld", 1);
+    let lines = json(&scratch, &["diff", "monday", "tuesday", "--json"]);
+    assert_eq!((&lines[0]["before"], &lines[0]["ledger"]), (&"monday".into(), &"tuesday".into()));
+    let rows: Vec<_> = lines.iter().filter(|line| line["type"] == "program").collect();
+    let told =
+        |name: &str, figure: &str| rows.iter().find(|row| row["program"] == name).unwrap()[figure].as_i64().unwrap();
+    assert_eq!(rows[0]["program"], "cc1", "most growth first");
+    assert_eq!((told("cc1", "live_bytes"), told("cc1", "live_bytes_growth"), told("cc1", "processes")), (1200, 700, 2));
+    assert_eq!(
+        (told("ld", "processes_before"), told("ld", "live_bytes_growth"), told("make", "live_bytes_growth")),
+        (0, 100, 0)
+    );
+    let (status, out, err) = tell(&scratch, &["diff", "tuesday", "monday", "--limit", "1"]);
+    assert!(status == 0 && out.contains("-700 B") && out.contains("2 programs more"), "{out}{err}");
+    let (status, out, _) = tell(&scratch, &["diff", "monday:101", "tuesday:101"]);
+    assert!(status == 0 && out.contains("700 B"), "one process of each: {out}");
+    for words in [
+        &["diff", "monday", "tuesday:101"][..],
+        &["diff", "monday"],
+        &["diff", "monday", "tuesday", "--blocks"],
+        &["diff", "monday", "tuesday", "--where", "size > 3"],
+        &["diff", "--after", "1s", "monday"],
+    ] {
+        let (status, out, err) = tell(&scratch, words);
+        assert!(status == 2 && err.contains("SESSION:PID"), "{words:?}: {out}{err}");
+    }
+}

@@ -10,7 +10,10 @@ use crate::{Form, Paint, Report, ReportError, Stacks, Stepwise};
 mod blocks;
 mod groups;
 mod json;
+mod sessions;
 mod text;
+
+pub use sessions::FamilyDiff;
 
 pub use blocks::DiffBlocks;
 pub use groups::{DiffGroups, group_label};

@@ -33,7 +33,7 @@ mod whereis;
 
 pub use check::{CheckOutcome, CheckReport, CheckedPart, FamilyCheck};
 pub use decoded::{DecodedTrace, decoded_end, decoded_header};
-pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, group_label};
+pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, FamilyDiff, group_label};
 pub use dump::{BlockTable, BlocksReport};
 pub use errors::{ErrorBrief, ErrorsReport};
 pub use family::{FamilyReport, FamilyRun, family_seen, largest_holder, process_name};

@@ -20,12 +20,16 @@ mod blocks;
 mod every;
 mod group_by;
 mod peak;
+mod sessions;
 mod stacks;
 
 pub(crate) use args::DiffArgs;
 
 /// Compares.
 pub(crate) fn run(mut args: DiffArgs) -> Result<()> {
+    if let Some(families) = sessions::both(&args)? {
+        return unless_pipe_closed(sessions::compare(&args, &families));
+    }
     let by = prepare(&mut args)?;
     let (args, by) = (&args, by.as_deref());
     if args.at == At::Peak {

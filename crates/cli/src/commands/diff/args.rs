@@ -34,6 +34,7 @@ Examples:
   heapledger diff old-build.hl new-build.hl    what the new build holds more
   heapledger diff --at peak heapledger.jq.4711.hl   from its peak to its end
   heapledger diff --at peak old.hl new.hl      what lived at the two peaks
+  heapledger diff monday tuesday               two sessions, by program
   heapledger diff --every 10s 4711             what grows now, until Ctrl-C
   heapledger diff --after 1m --group-by fn 4711   what grows within a minute
   heapledger diff --where 'thread == \"io\"' a.hl b.hl  of one thread only
@@ -44,7 +45,7 @@ Conversions of -f, which shows blocks one by one:
 {}", conversions()))]
 pub(crate) struct DiffArgs {
     /// Two ledgers, the earlier one first: files, or process ids of programs that are being recorded (which are not
-    /// stopped); or one such process with --every or --after. The program's executable may stand before them, as with --exe
+    /// stopped); or one such process with --every or --after; or two sessions of several processes, which are compared by program. The program's executable may stand before them, as with --exe
     #[arg(value_name = "FILE|PID", required = true, num_args = 1..=3)]
     pub(crate) ledgers: Vec<OsString>,
     /// Compare a process with itself at this interval: 500ms, 10s, 1m
