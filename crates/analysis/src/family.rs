@@ -8,10 +8,12 @@ use heapledger_source::{Family, FamilyMemory, Ledger, Member, MemberEnd, MemberL
 use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 
 mod alike;
+mod inherited;
 mod losses;
 mod programs;
 
 pub use alike::{AlikeProcesses, alike};
+pub use inherited::{AncestorBlocks, BlockOfAncestor, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
 pub use losses::{FamilyNote, family_notes, joined};
 pub use programs::{ProgramChange, ProgramTotals, programs_changed};
 

@@ -1,0 +1,353 @@
+//! Whose blocks a forked process freed that it had not allocated itself.
+//!
+//! A forked process has copies of its parent's blocks, and its ledger has none of them: it says where the fork lies in the numbers of each
+//! thread of its parent, and what it freed of unknown addresses. The block is then that of its parent, or of a forked parent's parent,
+//! with this address which had been allocated before the fork and not been freed before it. What the parent did with it afterwards is
+//! another matter: it has a copy of its own.
+
+use std::collections::{HashMap, HashSet};
+
+use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
+use heapledger_source::{Ledger, SourceError};
+
+/// Where a fork lies in the numbers of each thread of the process that was forked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForkPlace {
+    /// By row of the parent's threads: its next number at the fork; `None`: all of its numbers lie before. What threads without an element
+    /// did, they did later.
+    pub rows: Vec<Option<u64>>,
+}
+
+impl ForkPlace {
+    /// Whether what this thread did under this number was done before the fork; `None` if the ledger does not say which thread it was and
+    /// that matters.
+    pub fn is_before(&self, thread: Option<ThreadRow>, number: u64) -> Option<bool> {
+        let of_row = |row: Option<&Option<u64>>| match row {
+            Some(Some(next)) => number < *next,
+            Some(None) => true,
+            None => false,
+        };
+        if let Some(ThreadRow(row)) = thread {
+            return Some(of_row(usize::try_from(row).ok().and_then(|row| self.rows.get(row))));
+        }
+        // Whichever it was, if all of them say the same.
+        let mut all = self.rows.iter().map(|row| of_row(Some(row)));
+        let first = all.next().unwrap_or(false);
+        all.all(|other| other == first).then_some(first)
+    }
+}
+
+/// A free of an address that the process had not allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreedOfParent {
+    /// The address.
+    pub address: u64,
+    /// Its number among the events of the process that freed.
+    pub number: u64,
+    /// The function.
+    pub by: Kind,
+    /// The call's stack, in the ledger of the process that freed.
+    pub site: Site,
+    /// The thread of that process.
+    pub thread: Option<ThreadRow>,
+    /// When, on that ledger's clock.
+    pub time: Option<Ticks>,
+}
+
+/// What an ancestor's ledger says of some addresses.
+#[derive(Clone, Debug, Default)]
+pub struct AncestorBlocks {
+    place: ForkPlace,
+    /// By address.
+    blocks: Vec<(Entry, Option<FreedEntry>)>,
+    inherited: Vec<FreedOfParent>,
+    is_incomplete: bool,
+}
+
+impl AncestorBlocks {
+    /// Of an ancestor's ledger: where in its numbers the fork lies from which the next process came; its blocks, those that live, and those
+    /// that the history holds; what it freed itself of its ancestors' blocks; and whether there may be others, because the history no
+    /// longer holds all frees, or not all blocks were entered.
+    pub fn new(
+        place: ForkPlace,
+        mut blocks: Vec<(Entry, Option<FreedEntry>)>,
+        mut inherited: Vec<FreedOfParent>,
+        is_incomplete: bool,
+    ) -> AncestorBlocks {
+        blocks.sort_by_key(|(block, _)| block.address);
+        inherited.sort_by_key(|free| free.address);
+        AncestorBlocks { place, blocks, inherited, is_incomplete }
+    }
+
+    /// Reads from `ledger` the blocks with one of `wanted` addresses. Memory is in proportion to these.
+    ///
+    /// # Errors
+    /// If it can no longer be read.
+    pub fn of(
+        ledger: &Ledger,
+        place: ForkPlace,
+        inherited: Vec<FreedOfParent>,
+        wanted: &HashSet<u64>,
+    ) -> Result<AncestorBlocks, SourceError> {
+        let mut blocks: Vec<(Entry, Option<FreedEntry>)> = Vec::new();
+        let mut frees = 0u64;
+        // The history first: what is in it no longer lives, so nothing is there twice in a running program.
+        let mut ended = HashSet::new();
+        let mut history = ledger.freed();
+        while let Some(chunk) = history.next_chunk()? {
+            frees += chunk.len() as u64;
+            for freed in chunk.iter().filter(|freed| wanted.contains(&freed.block.address)) {
+                ended.insert(freed.block.number);
+                blocks.push((freed.block, Some(*freed)));
+            }
+        }
+        let mut records = ledger.records();
+        while let Some(chunk) = records.next_chunk()? {
+            let there = |block: &&Entry| wanted.contains(&block.address) && !ended.contains(&block.number);
+            blocks.extend(chunk.iter().filter(there).map(|block| (*block, None)));
+        }
+        let counted = ledger.tallies()?.get(heapledger_format::TallyCounter::Frees);
+        let is_incomplete = counted > frees || ledger.sample_interval() != 0;
+        Ok(AncestorBlocks::new(place, blocks, inherited, is_incomplete))
+    }
+
+    /// The block of this address that was there at the fork.
+    fn at_fork(&self, address: u64) -> AtFork<'_> {
+        let mut found = AtFork::None;
+        for (block, end) in of_address(&self.blocks, address, |(block, _)| block.address) {
+            let begun = self.place.is_before(block.thread, block.number);
+            let ended = end.map_or(Some(false), |end| self.place.is_before(end.thread, end.number));
+            match (begun, ended) {
+                (Some(true), Some(false)) => return AtFork::Block(block, end.as_ref()),
+                (Some(false), _) | (_, Some(true)) => {}
+                _ => found = AtFork::Perhaps,
+            }
+        }
+        found
+    }
+
+    /// Whether it had itself freed a block of its ancestors' with this address before the fork; `None` if nobody knows.
+    fn had_freed(&self, address: u64) -> Option<bool> {
+        let mut known = Some(false);
+        for free in of_address(&self.inherited, address, |free| free.address) {
+            match self.place.is_before(free.thread, free.number) {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => known = None,
+            }
+        }
+        known
+    }
+}
+
+/// Those of an address, of some that are sorted by it.
+fn of_address<T>(all: &[T], address: u64, get: fn(&T) -> u64) -> &[T] {
+    let first = all.partition_point(|one| get(one) < address);
+    let behind = all.partition_point(|one| get(one) <= address);
+    all.get(first..behind).unwrap_or(&[])
+}
+
+enum AtFork<'a> {
+    Block(&'a Entry, Option<&'a FreedEntry>),
+    Perhaps,
+    None,
+}
+
+/// A block of an ancestor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOfAncestor {
+    /// Whose: 0 is the parent, 1 its parent.
+    pub ancestor: usize,
+    /// The block, as that one's ledger has it.
+    pub block: Entry,
+    /// How that one freed its own copy, if it did, after the fork.
+    pub end: Option<FreedEntry>,
+}
+
+/// Whose block it was that a forked process freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FreedBlock {
+    /// An ancestor's.
+    Of(Box<BlockOfAncestor>),
+    /// The same process had freed it before: freed twice, or an address that it got without our seeing it.
+    Again {
+        /// Which free that was.
+        first: usize,
+    },
+    /// The ledgers do not tell: what an ancestor freed is no longer all in its history, or threads were not recorded.
+    Unknown,
+    /// No ancestor had such a block at the fork: it came from elsewhere, or had been freed before.
+    Nobodys,
+}
+
+/// Whose blocks these were, in the order of `frees`. `ancestors` are the parent, its parent if it was forked itself, and so on; what their
+/// ledgers say of these addresses.
+pub fn freed_blocks(frees: &[FreedOfParent], ancestors: &[AncestorBlocks]) -> Vec<FreedBlock> {
+    let mut order: Vec<usize> = (0..frees.len()).collect();
+    order.sort_by_key(|index| frees.get(*index).map(|free| (free.time, free.number)));
+    // What was found of each address, and by which free.
+    let mut before: HashMap<u64, (usize, FreedBlock)> = HashMap::new();
+    let mut found = vec![FreedBlock::Unknown; frees.len()];
+    for index in order {
+        let (Some(free), Some(place)) = (frees.get(index), found.get_mut(index)) else { continue };
+        *place = match before.get(&free.address) {
+            Some((first, FreedBlock::Of(_))) => FreedBlock::Again { first: *first },
+            // Where it was nobody's, the next free of the address is no second one.
+            Some((_, known)) => known.clone(),
+            None => {
+                let known = of_ancestors(free.address, ancestors);
+                before.insert(free.address, (index, known.clone()));
+                known
+            }
+        };
+    }
+    found
+}
+
+fn of_ancestors(address: u64, ancestors: &[AncestorBlocks]) -> FreedBlock {
+    for (ancestor, blocks) in ancestors.iter().enumerate() {
+        match blocks.at_fork(address) {
+            AtFork::Block(block, end) => {
+                let (block, end) = (*block, end.copied());
+                return FreedBlock::Of(Box::new(BlockOfAncestor { ancestor, block, end }));
+            }
+            AtFork::Perhaps => return FreedBlock::Unknown,
+            AtFork::None => {}
+        }
+        match blocks.had_freed(address) {
+            // Of its own ancestors' blocks this one was gone before it forked.
+            Some(true) => return FreedBlock::Nobodys,
+            None => return FreedBlock::Unknown,
+            // It may have had one of its own here that is in no record.
+            Some(false) if blocks.is_incomplete => return FreedBlock::Unknown,
+            Some(false) => {}
+        }
+    }
+    FreedBlock::Nobodys
+}
+
+#[cfg(test)]
+mod tests {
+    use heapledger_testing::{Builder, Scratch, freed_at};
+
+    use super::*;
+
+    const MAIN: Option<ThreadRow> = Some(ThreadRow(0));
+    const OTHER: Option<ThreadRow> = Some(ThreadRow(1));
+
+    fn block(address: u64, number: u64, thread: Option<ThreadRow>) -> Entry {
+        Entry { address, number, thread, size: Some(8), kind: Kind::MALLOC, ..Entry::NONE }
+    }
+
+    fn end(block: Entry, number: u64, thread: Option<ThreadRow>) -> Option<FreedEntry> {
+        Some(FreedEntry { thread, ..freed_at(block, number) })
+    }
+
+    fn free(address: u64, number: u64) -> FreedOfParent {
+        FreedOfParent { address, number, by: Kind::FREE, site: Site(3), thread: MAIN, time: Some(Ticks(number)) }
+    }
+
+    /// The main thread forked before its number 10; the other one had come to 20.
+    fn place() -> ForkPlace {
+        ForkPlace { rows: vec![Some(10), Some(20), None] }
+    }
+
+    fn parent(blocks: Vec<(Entry, Option<FreedEntry>)>) -> AncestorBlocks {
+        AncestorBlocks::new(place(), blocks, Vec::new(), false)
+    }
+
+    fn of(ancestor: usize, block: Entry, end: Option<FreedEntry>) -> FreedBlock {
+        FreedBlock::Of(Box::new(BlockOfAncestor { ancestor, block, end }))
+    }
+
+    fn joined(address: u64, ancestors: &[AncestorBlocks]) -> FreedBlock {
+        freed_blocks(&[free(address, 0)], ancestors).remove(0)
+    }
+
+    #[test]
+    fn the_block_is_the_one_that_was_there_at_the_fork() {
+        let (first, second, third) = (block(0x10, 3, MAIN), block(0x10, 15, OTHER), block(0x10, 12, MAIN));
+        let blocks = vec![
+            // Freed before the fork, and by whom decides: 9 of the main thread lies before its 10.
+            (first, end(first, 9, MAIN)),
+            // Allocated by the other thread before the fork, freed after it.
+            (second, end(second, 11, MAIN)),
+            // The address was used again in the parent.
+            (third, None),
+        ];
+        let found = joined(0x10, &[parent(blocks)]);
+        assert_eq!(found, of(0, second, end(second, 11, MAIN)));
+        for (made, freed, thread, is_there) in [
+            (3, Some(9), MAIN, false),
+            (3, Some(10), MAIN, true),
+            (3, Some(19), OTHER, false),
+            (3, None, MAIN, true),
+            (10, None, MAIN, false),
+        ] {
+            let one = block(0x20, made, MAIN);
+            let found = joined(0x20, &[parent(vec![(one, freed.and_then(|number| end(one, number, thread)))])]);
+            assert_eq!(matches!(found, FreedBlock::Of(_)), is_there, "{made} {freed:?} {found:?}");
+        }
+        let ended_thread = block(0x30, u64::MAX, Some(ThreadRow(2)));
+        assert!(matches!(joined(0x30, &[parent(vec![(ended_thread, None)])]), FreedBlock::Of(_)));
+        let later_thread = block(0x40, 0, Some(ThreadRow(3)));
+        assert_eq!(joined(0x40, &[parent(vec![(later_thread, None)])]), FreedBlock::Nobodys);
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_guessed() {
+        assert_eq!(joined(0x10, &[parent(Vec::new())]), FreedBlock::Nobodys);
+        let forgetful = AncestorBlocks { is_incomplete: true, ..parent(Vec::new()) };
+        assert_eq!(joined(0x10, &[forgetful]), FreedBlock::Unknown);
+        // Of no known thread: 15 lies before the fork for one, and after it for the other.
+        assert_eq!(joined(0x10, &[parent(vec![(block(0x10, 15, None), None)])]), FreedBlock::Unknown);
+        let one_thread =
+            AncestorBlocks { place: ForkPlace { rows: vec![Some(10)] }, ..parent(vec![(block(0x10, 5, None), None)]) };
+        assert!(matches!(joined(0x10, &[one_thread]), FreedBlock::Of(_)));
+        assert_eq!(joined(0x10, &[]), FreedBlock::Nobodys);
+    }
+
+    #[test]
+    fn grandchildren_have_blocks_of_their_grandparents() {
+        let own = block(0x10, 3, MAIN);
+        let grandparent = || parent(vec![(own, None)]);
+        let with = |inherited: Vec<FreedOfParent>| AncestorBlocks { inherited, ..parent(Vec::new()) };
+        assert_eq!(joined(0x10, &[with(Vec::new()), grandparent()]), of(1, own, None));
+        // Their parent had freed its copy: before it forked, or after.
+        assert_eq!(joined(0x10, &[with(vec![free(0x10, 9)]), grandparent()]), FreedBlock::Nobodys);
+        assert!(matches!(joined(0x10, &[with(vec![free(0x10, 10)]), grandparent()]), FreedBlock::Of(_)));
+        // The parent's own block at this address hides the grandparent's.
+        let hidden = AncestorBlocks { inherited: vec![free(0x10, 2)], ..parent(vec![(block(0x10, 5, MAIN), None)]) };
+        assert_eq!(joined(0x10, &[hidden, grandparent()]), of(0, block(0x10, 5, MAIN), None));
+    }
+
+    #[test]
+    fn what_is_freed_twice_is_told_from_what_is_nobodys() {
+        let ancestors = [parent(vec![(block(0x10, 3, MAIN), None)])];
+        // Not in the order of time.
+        let found = freed_blocks(&[free(0x10, 9), free(0x10, 4), free(0x20, 5), free(0x20, 6)], &ancestors);
+        assert_eq!(found[0], FreedBlock::Again { first: 1 });
+        assert!(matches!(found[1], FreedBlock::Of(_)));
+        assert_eq!(found[2..], [FreedBlock::Nobodys, FreedBlock::Nobodys]);
+    }
+
+    #[test]
+    fn only_blocks_at_the_wanted_addresses_are_kept() {
+        let scratch = Scratch::new("inherited");
+        let mut builder = Builder::new();
+        for number in 0..50u64 {
+            builder.entry(block(0x1000 + number * 16, number, MAIN));
+        }
+        let gone = block(0x1000, 60, MAIN);
+        builder.freed(freed_at(gone, 61));
+        let path = scratch.join("parent.hl");
+        builder.write(&path).unwrap();
+        let ledger = Ledger::open(&path).unwrap();
+        let wanted = HashSet::from([0x1000, 0x1010, 0x9999]);
+        let read = AncestorBlocks::of(&ledger, place(), Vec::new(), &wanted).unwrap();
+        let mut numbers: Vec<u64> = read.blocks.iter().map(|(block, _)| block.number).collect();
+        numbers.sort_unstable();
+        assert_eq!((numbers, read.is_incomplete), (vec![0, 1, 60], false));
+        assert!(matches!(joined(0x1010, &[read]), FreedBlock::Of(_)));
+    }
+}
