@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{heapledger, output, text};
+use heapledger_format::bytes::{ByteOrder, WordSize};
 use heapledger_source::{FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
 use heapledger_testing::{Builder, Scratch};
 
@@ -246,4 +247,32 @@ fn sessions_are_compared_by_program() {
         let (status, out, err) = tell(&scratch, words);
         assert!(status == 2 && err.contains("SESSION:PID"), "{words:?}: {out}{err}");
     }
+}
+
+#[test]
+fn errors_are_told_by_process() {
+    let scratch = Scratch::new("cli-sessions-errors");
+    session(&scratch, "build");
+    let (status, out, err) = tell(&scratch, &["errors", "build"]);
+    assert!(status == 0 && out.contains("0 errors in 0 processes of 4 processes."), "{out}{err}");
+    let builder = heapledger_testing::everything(ByteOrder::Little, WordSize::W64);
+    for name in ["cc1.101.heapledger", "make.100.heapledger"] {
+        builder.write(&scratch.join("build").join(name)).unwrap();
+    }
+    let alone = json(&scratch, &["errors", "build:101", "--json"]);
+    let errors = alone.iter().filter(|line| line["type"] == "error").count();
+    assert!(errors > 1, "{errors}");
+    let (status, out, err) = tell(&scratch, &["errors", "build"]);
+    assert!(status == 0, "{err}");
+    for part in ["== make 100", "== cc1 101", &format!("{} errors in 2 processes of 4 processes.", errors * 2)] {
+        assert!(out.contains(part), "no {part} in\n{out}");
+    }
+    assert!(!out.contains("cc1 102") && out.contains("Not seen: 1 process without figures"), "{out}");
+    // Each report is as it is by itself, but for what its ledger is called.
+    let all = json(&scratch, &["errors", "build", "--json"]);
+    let ledgers: Vec<&str> = all.iter().filter_map(|line| line["ledger"].as_str()).collect();
+    assert_eq!(ledgers, ["build/make.100.heapledger", "build/cc1.101.heapledger"]);
+    assert_eq!(all[all.len() - alone.len() + 1..], alone[1..]);
+    let (status, _, err) = tell(&scratch, &["errors", "build", "--csv"]);
+    assert!(status == 2 && err.contains("SESSION:PID"), "{err}");
 }

@@ -12,6 +12,7 @@ use super::standard::{ExecutableArgs, SuppressArgs};
 use super::{FormArgs, LedgerArgs, NamingArgs, SourceText, unless_pipe_closed};
 
 mod for_run;
+mod session;
 
 use for_run::Rows;
 
@@ -30,6 +31,7 @@ stacks, with * ^ $; lines leak:PATTERN are for `heapledger check`.
 Examples:
   heapledger errors 4711                    of a process that is being recorded
   heapledger errors heapledger.jq.4711.hl
+  heapledger errors build                   of each process of a session
   heapledger errors --suppress known.supp heapledger.jq.4711.hl
   heapledger errors --json heapledger.jq.4711.hl |
     jq 'select(.type == \"error\") | .kind'")]
@@ -67,6 +69,9 @@ pub(crate) fn run(mut args: ErrorsArgs) -> Result<ExitCode> {
 
 fn show(args: &ErrorsArgs) -> Result<()> {
     let suppressions = args.suppress.get()?;
+    if let Some(family) = args.ledger.session()? {
+        return session::show(args, &family);
+    }
     let opened = args.ledger.open()?;
     let (ledger, context) = (&opened.ledger, &opened.context);
     args.naming.check(&[ledger])?;
