@@ -276,3 +276,35 @@ fn errors_are_told_by_process() {
     let (status, _, err) = tell(&scratch, &["errors", "build", "--csv"]);
     assert!(status == 2 && err.contains("SESSION:PID"), "{err}");
 }
+
+#[test]
+fn exported_stacks_begin_with_their_process() {
+    let scratch = Scratch::new("cli-sessions-export");
+    session(&scratch, "build");
+    for (more, expected) in [
+        (
+            &[][..],
+            &[
+                "cc1_101;code without a stack 200",
+                "cc1_102;code without a stack 300",
+                "make_100;code without a stack 100",
+            ][..],
+        ),
+        (&["--group-by", "program"], &["cc1;code without a stack 500", "make;code without a stack 100"]),
+    ] {
+        let (status, out, err) = tell(&scratch, &[&["export", "folded", "build", "-o", "-"], more].concat());
+        let mut lines: Vec<&str> = out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!((status, &lines[..]), (0, expected), "{more:?}: {err}");
+        assert!(err.contains("it runs with more rights"), "{err}");
+    }
+    let (status, _, err) = tell(&scratch, &["export", "speedscope", "build/"]);
+    assert!(status == 0 && scratch.join("build.speedscope.json").exists(), "{err}");
+    for more in ["--threads", "--diff=build:make"] {
+        let (status, _, err) = tell(&scratch, &["export", "pprof", "build", more]);
+        assert!(
+            status == 2 && err.contains("SESSION:PID") || more.starts_with("--diff") && status != 0,
+            "{more}: {err}"
+        );
+    }
+}

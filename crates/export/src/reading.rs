@@ -33,7 +33,9 @@ impl KnownFigures {
         }
     }
 
-    fn and(self, other: KnownFigures) -> KnownFigures {
+    /// Those that both have.
+    #[must_use]
+    pub fn and(self, other: KnownFigures) -> KnownFigures {
         KnownFigures {
             freed: self.freed && other.freed,
             peak: self.peak && other.peak,

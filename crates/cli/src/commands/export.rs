@@ -9,13 +9,15 @@ use heapledger_export::{Compression, ExportFormat};
 use heapledger_report::{clean, sentence};
 
 use super::figure::FigureArgs;
-use super::opening::{OpeningArgs, open_target};
+use super::opening::{OpeningArgs, open_target, whole_session};
+use super::sessions::TopLevel;
 use super::standard::{ExecutableArgs, FilterArgs};
 use super::target::{Target, free_stem};
 use super::{NamingArgs, unless_pipe_closed};
 
 mod format;
 mod read;
+mod session;
 
 use format::{FormatName, after_help, check};
 use read::ExportRead;
@@ -47,7 +49,8 @@ pub(crate) struct ExportArgs {
     /// One of the formats below
     #[arg(value_name = "FORMAT", value_parser = FormatName, hide_possible_values = true)]
     pub(crate) format: &'static ExportFormat,
-    /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, or a log of a device
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, a log of a device, or
+    /// the directory of a session of several processes
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     #[command(flatten)]
@@ -65,6 +68,9 @@ pub(crate) struct ExportArgs {
     /// Tell threads apart: a label where the format has some, else the outermost frame
     #[arg(long)]
     pub(crate) threads: bool,
+    /// Of a session, what is told apart: each process, or each program, with all processes that ran it
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = TopLevel::Process)]
+    pub(crate) group_by: TopLevel,
     /// Write bytes exactly, without units
     #[arg(long)]
     pub(crate) bytes: bool,
@@ -89,19 +95,26 @@ fn write(args: &ExportArgs) -> Result<()> {
     }
     let names = [Some(&args.ledger), args.diff.as_ref()];
     let names: Vec<_> = names.into_iter().flatten().map(|name| &**name).collect();
-    let ledgers = names.iter().map(|name| open_target(name, &args.opening)).collect::<Result<Vec<_>>>()?;
+    let family = whole_session(&args.ledger, &args.opening.members)?;
+    let ledgers = match &family {
+        Some(_) => Vec::new(),
+        None => names.iter().map(|name| open_target(name, &args.opening)).collect::<Result<Vec<_>>>()?,
+    };
     let target = match &args.output {
         Some(_) if to_stdout => Target::Stdout,
         Some(path) => Target::Named(path.clone()),
         None => Target::Free(
-            format!("{}.{}", free_stem(&args.ledger, &ledgers[0], args.diff.is_some()), format.ending).into(),
+            format!("{}.{}", free_stem(&args.ledger, ledgers.first(), args.diff.is_some()), format.ending).into(),
         ),
     };
     let packed = format.packed.unwrap_or(match &target {
         Target::Stdout => Compression::Plain,
         Target::Named(path) | Target::Free(path) => Compression::of_name(path),
     });
-    let ExportRead { profile, seen } = read::read(args, &names, &ledgers)?;
+    let ExportRead { profile, seen } = match &family {
+        Some(family) => session::read(args, family)?,
+        None => read::read(args, &names, &ledgers)?,
+    };
     for note in &seen.notes {
         crate::say(&clean(&sentence(note)));
     }

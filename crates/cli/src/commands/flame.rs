@@ -46,7 +46,8 @@ Examples:
   heapledger flame --json 4711 | jq 'select(.live_bytes > 1e6).functions'
   heapledger flame --format folded heapledger.jq.4711.hl | sort | head")]
 pub(crate) struct FlameArgs {
-    /// A ledger, the process id of a program that is being recorded (it is not stopped), or a log of a device
+    /// A ledger, the process id of a program that is being recorded (it is not stopped), a log of a device, or the directory
+    /// of a session of several processes
     #[arg(value_name = "FILE|PID")]
     pub(crate) ledger: OsString,
     #[command(flatten)]

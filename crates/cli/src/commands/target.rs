@@ -69,15 +69,16 @@ fn place(
     Ok(())
 }
 
-/// `heapledger.jq.4711` for `heapledger.jq.4711.hl`, and for process 4711; `.diff` behind it for a comparison.
-pub(super) fn free_stem(asked: &OsStr, ledger: &Ledger, diff: bool) -> String {
+/// `heapledger.jq.4711` for `heapledger.jq.4711.hl`, and for process 4711; the last part of its path for a session, which has no one
+/// ledger; `.diff` behind it for a comparison.
+pub(super) fn free_stem(asked: &OsStr, ledger: Option<&Ledger>, diff: bool) -> String {
     let own = Path::new(asked);
-    let stem = if own.is_file() {
-        let name = own.file_name().unwrap_or(asked).to_string_lossy().into_owned();
+    let stem = if own.is_file() || ledger.is_none() {
+        let name = own.file_name().unwrap_or(OsStr::new("session")).to_string_lossy().into_owned();
         name.strip_suffix(ending::FINISHED).or(name.strip_suffix(ending::LIVE)).unwrap_or(&name).to_owned()
     } else {
-        let identity = Identity::of(ledger);
-        let program = identity.program.unwrap_or_else(|| "program".to_owned()).replace('/', "_");
+        let program = ledger.and_then(|ledger| Identity::of(ledger).program);
+        let program = program.unwrap_or_else(|| "program".to_owned()).replace('/', "_");
         format!("heapledger.{program}.{}", asked.to_string_lossy())
     };
     if diff { format!("{stem}.diff") } else { stem }

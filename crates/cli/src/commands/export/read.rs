@@ -73,7 +73,7 @@ pub(super) fn read(args: &ExportArgs, shown: &[&OsStr], ledgers: &[Ledger]) -> R
 }
 
 /// What the figures leave out, or may be off by.
-fn remarks(sums: &SiteSums) -> Vec<String> {
+pub(super) fn remarks(sums: &SiteSums) -> Vec<String> {
     let error = sums.peak_error.filter(|error| *error != 0 && sums.is_whole);
     let error = error.map(|error| format!("what lived at the peak may be off by {error} bytes"));
     history_gap(sums).into_iter().chain(error).collect()

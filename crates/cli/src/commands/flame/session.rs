@@ -1,8 +1,5 @@
 //! The flame graph of a session: its processes, or programs, stand above the functions.
 
-use std::ffi::OsStr;
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use heapledger_report::{FlameFacts, Form, family_facts};
 use heapledger_source::Family;
@@ -12,6 +9,7 @@ use super::made::Flamed;
 use super::target::target_named;
 use crate::commands::opening::whole_session;
 use crate::commands::sessions;
+use crate::commands::target::free_stem;
 
 /// The session that was named, if one was, as a whole.
 pub(super) fn of(args: &FlameArgs) -> Result<Option<Family>> {
@@ -24,10 +22,10 @@ pub(super) fn of(args: &FlameArgs) -> Result<Option<Family>> {
 
 /// Its tree, and what is said of it.
 pub(super) fn flamed(args: &FlameArgs, family: &Family, form: &Form, wrappers: bool) -> Result<Flamed> {
-    let name = Path::new(&args.ledger).file_name().unwrap_or(OsStr::new(&args.ledger)).to_owned();
-    let target = target_named(args, form, name.to_string_lossy().into_owned());
+    let name = free_stem(&args.ledger, None, false);
+    let target = target_named(args, form, name.clone());
     let grown = args.shape.grow_session(family, wrappers)?;
-    let of_all = family_facts(family, &name.to_string_lossy(), &grown.sums[0], &grown.seen, args.bytes);
+    let of_all = family_facts(family, &name, &grown.sums[0], &grown.seen, args.bytes);
     let facts = FlameFacts { full_names: args.full_names, ..of_all };
     Ok(Flamed { target, grown, facts, identity: sessions::identity(family) })
 }

@@ -43,7 +43,7 @@ fn form_of(path: &Path) -> Option<Form> {
 
 /// Where it goes: to a file, unless standard output is named, or it is what another program reads.
 pub(super) fn target(args: &FlameArgs, form: &Form, ledger: &Ledger) -> Target {
-    target_named(args, form, free_stem(&args.ledger, ledger, args.diff.is_some()))
+    target_named(args, form, free_stem(&args.ledger, Some(ledger), args.diff.is_some()))
 }
 
 /// The same, where the file is called `stem` if nobody named one: `heapledger.jq.4711.html` for `heapledger.jq.4711.hl`, and for
