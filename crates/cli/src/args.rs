@@ -34,9 +34,14 @@ The commands also take the process id of a program that runs under heapledger no
 `heapledger help` lists all commands, `heapledger help run` all options of run.
 ";
 
+/// In one line, for `-V`: the number, and the commit where that is known (`build.rs`).
+const VERSION: &str = env!("HEAPLEDGER_VERSION");
+/// And what is inside, for `--version`.
+const LONG_VERSION: &str = concat!(env!("HEAPLEDGER_VERSION"), "\nfeatures: ", env!("HEAPLEDGER_FEATURES"));
+
 /// A heap profiler for Linux programs: find leaks, growth and hot allocation sites
 #[derive(Debug, Parser)]
-#[command(name = "heapledger", version, disable_help_subcommand = false)]
+#[command(name = "heapledger", version = VERSION, long_version = LONG_VERSION, disable_help_subcommand = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use crate::terminal::Progress;
 use crate::{args, completions, man, recover};
 
+mod carried;
 pub(crate) mod check;
 mod devices;
 mod diff;
@@ -18,7 +19,6 @@ mod flame;
 pub(crate) mod form;
 mod frames_args;
 mod grouped;
-mod header;
 mod history;
 mod ledgers;
 pub(crate) mod naming;
@@ -26,7 +26,6 @@ mod opened;
 pub(crate) mod opening;
 pub(crate) mod present;
 mod proposed;
-mod sdk;
 mod sessions;
 mod snapshot;
 pub(crate) mod standard;
@@ -83,10 +82,8 @@ pub(crate) enum Command {
     Devices(devices::DeviceCommand),
     /// Recover ledgers after a crash of `run`
     Recover(args::RecoverArgs),
-    /// Print the header with which a C program speaks to its recorder
-    Header(header::HeaderArgs),
-    /// Write what a C program is built with that records itself
-    Sdk(sdk::SdkArgs),
+    #[command(flatten)]
+    Carried(carried::CarriedCommand),
     /// Print a script with which a shell completes commands and options
     Completions(completions::CompletionsArgs),
     /// Show or write manual pages
@@ -115,8 +112,7 @@ impl Command {
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Devices(command) => command.carry_out(),
             Command::Recover(arguments) => recover::run(&arguments),
-            Command::Header(arguments) => header::run(&arguments).map(success),
-            Command::Sdk(arguments) => sdk::run(&arguments).map(success),
+            Command::Carried(command) => command.carry_out().map(success),
             Command::Completions(arguments) => completions::run(&arguments).map(success),
             Command::Man(arguments) => man::run(&arguments).map(success),
         };

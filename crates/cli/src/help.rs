@@ -11,7 +11,7 @@ const WIDTH: usize = 100;
 /// Commands by what they are for. What stands in none of these reads ledgers.
 const RECORDING: &[&str] = &["run", "recover", "snapshot"];
 const LOGS: &[&str] = &["convert", "receive", "decode", "encode"];
-const MINOR: &[&str] = &["header", "sdk", "completions", "man", "help"];
+const MINOR: &[&str] = &["header", "sdk", "preload-path", "gdb-script", "completions", "man", "help"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandGroup {

@@ -89,8 +89,25 @@ fn without_arguments_it_teaches() {
     let seen = output(&mut heapledger());
     assert_eq!(seen.status.code(), Some(0));
     assert!(text(&seen.stdout).contains("heapledger run -- jq"));
-    let version = output(heapledger().arg("--version"));
-    assert_eq!(text(&version.stdout), format!("heapledger {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// Number first, as scripts cut it out; then the commit, the one that git names where git says anything.
+#[test]
+fn it_says_what_it_was_built_of() {
+    let [long, short] = ["--version", "-V"].map(|word| text(&output(heapledger().arg(word)).stdout));
+    let line = short.strip_suffix('\n').expect("a line");
+    let rest = line.strip_prefix(concat!("heapledger ", env!("CARGO_PKG_VERSION"))).expect(line);
+    let told = rest.strip_prefix(" (commit ").and_then(|rest| rest.strip_suffix(')'));
+    assert!(rest.is_empty() || told.is_some_and(|name| name.len() == 12), "{line}");
+    let git = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    // It does not where another user's checkout is tested.
+    if let Some(git) = git.ok().filter(|git| git.status.success()) {
+        assert_eq!(told, text(&git.stdout).get(..12), "{line}");
+    }
+    let features = long.strip_prefix(&short).and_then(|rest| rest.strip_prefix("features: ")).expect("features");
+    assert_eq!(features.contains("tui"), cfg!(feature = "tui"), "{features}");
+    let recorded = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+    assert_eq!(features.contains("recorder"), recorded, "{features}");
 }
 
 #[test]

@@ -307,6 +307,9 @@ fn so_it_is_for_what_is_no_report() {
         &["--version"],
         &["man"],
         &["header"],
+        &["preload-path"],
+        &["gdb-script"],
+        &["gdb-script", "--print"],
         &["completions", "bash"],
         &["recover", "--list", "."],
     ] {

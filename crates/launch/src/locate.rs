@@ -1,4 +1,5 @@
-//! The preload library: it travels inside this program and is written to a file where the loader can find it.
+//! The preload library: it travels inside this program, and lies beside it where a package has put it; else it is written to a file where
+//! the loader can find it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -47,20 +48,37 @@ pub fn calls(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
     beside.filter(|path| path.exists()).map_or_else(|| written(&JUDGE), Ok)
 }
 
-/// A library that travels inside.
+/// The path of a script for a debugger, of which `name` is the name without its end `.gdb`, and `text` what it holds.
+pub fn script(name: &'static str, text: &'static str) -> Result<PathBuf, LaunchError> {
+    written(&Inside { name, end: ".gdb", package: "share/heapledger", bytes: text.as_bytes() })
+}
+
+/// A file that travels inside.
 struct Inside {
-    /// How its file's name begins.
+    /// How its name begins.
     name: &'static str,
+    /// How it ends.
+    end: &'static str,
+    /// The directory in which a package has it, seen from the one above the command's.
+    package: &'static str,
     bytes: &'static [u8],
 }
 
-const PRELOAD: Inside = Inside { name: "libheapledger", bytes: LIBRARY };
-const JUDGE: Inside = Inside { name: "libheapledger-calls", bytes: CALLS };
+/// A library: a package has it by the same name as we give it.
+const fn inside(name: &'static str, bytes: &'static [u8]) -> Inside {
+    Inside { name, end: ".so", package: "lib/heapledger", bytes }
+}
+
+const PRELOAD: Inside = inside("libheapledger", LIBRARY);
+const JUDGE: Inside = inside("libheapledger-calls", CALLS);
 
 /// Its path, where it is written out if it is not there yet.
 fn written(library: &Inside) -> Result<PathBuf, LaunchError> {
     if library.bytes.is_empty() {
         return Err(LaunchError::NoLibrary);
+    }
+    if let Some(path) = env::current_exe().ok().and_then(|command| packaged(&command, library)) {
+        return Ok(path);
     }
     let mut last = LaunchError::Unfit("found no directory for the preload library: no directory to try");
     for directory in by_reach(directories()) {
@@ -138,7 +156,19 @@ fn is_for_everybody(directory: &Path) -> bool {
 fn name(library: &Inside) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(library.bytes);
-    format!("{}-{:016x}.so", library.name, hasher.finish())
+    format!("{}-{:016x}{}", library.name, hasher.finish(), library.end)
+}
+
+/// Where a package has put it: `/usr/bin/heapledger` has its libraries in `/usr/lib/heapledger`. Nothing need be written then, and whoever
+/// the program becomes can read it. It must be byte for byte what travels inside, and nobody's to change who could not change the command.
+fn packaged(command: &Path, file: &Inside) -> Option<PathBuf> {
+    let prefix = command.canonicalize().ok()?.parent()?.parent()?.to_owned();
+    let directory = prefix.join(file.package).canonicalize().ok()?;
+    let owner = fs::metadata(command).ok()?.uid();
+    let path = directory.join(name(file));
+    let meta = fs::metadata(&directory).ok()?;
+    let is_safe = |meta: &fs::Metadata| [0, owner].contains(&meta.uid()) && meta.mode() & 0o022 == 0;
+    (loadable_name(&path) && is_safe(&meta) && holds(&path, file.bytes, is_safe)).then_some(path)
 }
 
 /// The loader splits `LD_PRELOAD` at spaces and colons.
@@ -199,6 +229,11 @@ fn check_directory(directory: &Path) -> Result<(), LaunchError> {
 
 /// Whether the file is our library: owner, permissions and every byte.
 fn is_ours(path: &Path, library: &[u8]) -> bool {
+    holds(path, library, |meta| meta.uid() == getuid().as_raw() && meta.mode() & 0o022 == 0)
+}
+
+/// Whether it is a file that is fit, and holds these bytes.
+fn holds(path: &Path, library: &[u8], is_fit: impl Fn(&fs::Metadata) -> bool) -> bool {
     let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
     else {
         return false;
@@ -206,8 +241,7 @@ fn is_ours(path: &Path, library: &[u8]) -> bool {
     let Ok(meta) = file.metadata() else { return false };
     let mut bytes = Vec::new();
     meta.is_file()
-        && meta.uid() == getuid().as_raw()
-        && meta.mode() & 0o022 == 0
+        && is_fit(&meta)
         && meta.len() == library.len() as u64
         && (&mut file).take(library.len() as u64 + 1).read_to_end(&mut bytes).is_ok()
         && bytes == library
@@ -264,6 +298,33 @@ mod tests {
         fs::write(&path, b"something else").expect("changed");
         assert_eq!(place(&base).expect("again"), path);
         assert_eq!(fs::read(&path).expect("read"), LIBRARY);
+        fs::remove_dir_all(&base).expect("removed");
+    }
+
+    /// As a package lays it out; what is not the same library, or others could change, is not taken.
+    #[test]
+    fn a_packages_library_is_taken_if_it_is_ours() {
+        let base = env::temp_dir().join(format!("heapledger-packaged-{}", std::process::id()));
+        let library = inside("libheapledger", b"a library");
+        let (bin, lib) = (base.join("bin"), base.join("lib/heapledger"));
+        for directory in [&bin, &lib] {
+            fs::create_dir_all(directory).expect("a directory");
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("chmod");
+        }
+        let (command, path) = (bin.join("heapledger"), lib.join(name(&library)));
+        fs::write(&command, b"a command").expect("a command");
+        assert_eq!(packaged(&command, &library), None, "there is none yet");
+        write(&path, library.bytes).expect("a library");
+        let taken = Some(path.canonicalize().expect("a path"));
+        assert_eq!(packaged(&command, &library), taken);
+        for place in [&path, &lib] {
+            fs::set_permissions(place, fs::Permissions::from_mode(0o777)).expect("chmod");
+            assert_eq!(packaged(&command, &library), None, "others can change {}", place.display());
+            fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("chmod");
+        }
+        assert_eq!(packaged(&command, &library), taken);
+        fs::write(&path, b"a lobrary").expect("changed");
+        assert_eq!(packaged(&command, &library), None, "it is another one");
         fs::remove_dir_all(&base).expect("removed");
     }
 }

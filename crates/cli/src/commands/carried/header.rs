@@ -1,16 +1,14 @@
 //! `heapledger header`: the header of the C API, for those who have only the command.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 
-use super::unless_pipe_closed;
+use super::print;
 
 /// It travels in the command, as the library does whose functions it declares.
-pub(crate) const HEADER: &str = include_str!("../../header/heapledger.h");
+pub(crate) const HEADER: &str = include_str!("../../../header/heapledger.h");
 
 /// Names of ESP-IDF on it.
-pub(crate) const COMPAT_HEADER: &str = include_str!("../../header/heapledger-compat.h");
+pub(crate) const COMPAT_HEADER: &str = include_str!("../../../header/heapledger-compat.h");
 
 /// Arguments of `header`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +29,5 @@ pub(crate) struct HeaderArgs {
 /// Prints it.
 pub(crate) fn run(args: &HeaderArgs) -> Result<()> {
     let header = if args.compat { COMPAT_HEADER } else { HEADER };
-    let mut out = io::stdout().lock();
-    unless_pipe_closed(out.write_all(header.as_bytes()).and_then(|()| out.flush()).map_err(Into::into))
+    print(header.as_bytes())
 }

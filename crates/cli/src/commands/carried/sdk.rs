@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use heapledger_format::session::LINKED_LIBRARY;
 use heapledger_launch::locate;
 
+use super::super::unless_pipe_closed;
 use super::header::{COMPAT_HEADER, HEADER};
-use super::unless_pipe_closed;
 
 /// Arguments of `sdk`.
 #[derive(Debug, clap::Args)]
@@ -33,17 +33,17 @@ pub(crate) struct SdkArgs {
 }
 
 /// The header of the archive for metadata before blocks.
-const METADATA_HEADER: &str = include_str!("../../metadata-header/heapledger-metadata.h");
+const METADATA_HEADER: &str = include_str!("../../../metadata-header/heapledger-metadata.h");
 
 /// Texts in which the version is set.
 const TEXTS: &[(&str, &str)] = &[
-    ("lib/pkgconfig/heapledger.pc", include_str!("../../sdk/heapledger.pc.in")),
-    ("lib/pkgconfig/heapledger-wrapped.pc", include_str!("../../sdk/heapledger-wrapped.pc.in")),
-    ("lib/pkgconfig/heapledger-metadata.pc", include_str!("../../sdk/heapledger-metadata.pc.in")),
-    ("lib/cmake/heapledger/heapledger-config.cmake", include_str!("../../sdk/heapledger-config.cmake.in")),
+    ("lib/pkgconfig/heapledger.pc", include_str!("../../../sdk/heapledger.pc.in")),
+    ("lib/pkgconfig/heapledger-wrapped.pc", include_str!("../../../sdk/heapledger-wrapped.pc.in")),
+    ("lib/pkgconfig/heapledger-metadata.pc", include_str!("../../../sdk/heapledger-metadata.pc.in")),
+    ("lib/cmake/heapledger/heapledger-config.cmake", include_str!("../../../sdk/heapledger-config.cmake.in")),
     (
         "lib/cmake/heapledger/heapledger-config-version.cmake",
-        include_str!("../../sdk/heapledger-config-version.cmake.in"),
+        include_str!("../../../sdk/heapledger-config-version.cmake.in"),
     ),
 ];
 
