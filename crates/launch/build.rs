@@ -170,6 +170,8 @@ fn build(sources: &Path, out: &Path, product: Product) -> Result<PathBuf, Box<dy
     for name in OUTER_ONLY {
         cargo.env_remove(name);
     }
+    // What is shipped does not tell where it was built, and is the same wherever that was.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=heapledger", sources.display()));
     let status = cargo.status().map_err(|error| format!("cannot run cargo for the preload library: {error}"))?;
     if !status.success() {
         return Err("the preload library does not build: see above".into());

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod again;
 mod bench;
 mod demo;
+mod dist;
 mod faults;
 mod logs;
 mod package;
@@ -34,6 +35,8 @@ cargo xtask demo       build heapledger, run a real program under it, leave the 
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
 cargo xtask again      every test again and again, alone and beside load, to find those that pass by a toss; takes a number of rounds
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
+cargo xtask dist       a tarball, a .deb and an .rpm in target/dist, each installed and tried; --twice builds them again elsewhere,
+                       which must give the same bytes
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
 cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => test::run(only),
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
+        ["dist", words @ ..] => dist::run(words),
         ["faults", words @ ..] => faults::run(words),
         ["judges"] => example("judges"),
         ["pages"] => example("pages"),

@@ -27,20 +27,13 @@ fn published() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The version that all of them have.
-fn version() -> Result<String> {
-    let manifest = read(&root().join("Cargo.toml"))?;
-    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
-    line.and_then(|rest| rest.split('"').next()).map(str::to_owned).ok_or_else(|| "Cargo.toml: no version".to_owned())
-}
-
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Packs, and installs from the packages.
 pub(crate) fn run() -> Result {
-    let (published, version) = (published()?, version()?);
+    let (published, version) = (published()?, crate::dist::version()?);
     let mut pack = cargo(&["package", "--locked", "--allow-dirty"]);
     for name in &published {
         pack.args(["--package", name]);

@@ -65,6 +65,17 @@ pub(crate) const TEST: &[Need] = &[
     library("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
 ];
 
+/// For packages of our own: what packs, and what unpacks and looks at it.
+pub(crate) const DIST: &[Need] = &[
+    command("dpkg-deb", "dpkg"),
+    command("dpkg-shlibdeps", "dpkg-dev"),
+    command("rpmbuild", "rpm"),
+    command("rpm2cpio", "rpm2cpio"),
+    command("cpio", "cpio"),
+    command("git", "git"),
+    command("man", "man-db"),
+];
+
 /// For tests that are skipped without: chips, and the debugger that knows them.
 pub(crate) const CHIP: &[Need] = &[
     command("qemu-system-arm", "qemu-system-arm"),

@@ -28,6 +28,7 @@ const STEPS: &[(&str, Step)] = &[
     ("symbols", |_| symbols::check().map(|()| Done::Well)),
     ("thumb", |_| thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
     ("e2e", e2e),
+    ("dist", dist),
     ("loom", loom),
 ];
 
@@ -117,6 +118,13 @@ fn shipped() -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// The packages that people install, made of the command that the tests on real programs have run.
+fn dist(_: Compiler) -> Result<Done> {
+    packages::provide(packages::DIST)?;
+    run_command(&mut shipped())?;
+    crate::dist::check().map(|()| Done::Well)
 }
 
 /// Model checks of the lock-free parts, under loom's scheduler. Optimized: they walk through many interleavings.

@@ -129,6 +129,7 @@ const RULES: &[Rule] = &[
     lengths::files,
     lengths::functions,
     manifests::lints,
+    manifests::published,
     words::ours,
     options::documented,
     fields::documented,

@@ -28,6 +28,45 @@ pub(super) fn lints(tree: &Tree) -> Vec<Breach> {
     breaches
 }
 
+/// What a registry shows of a crate. Where its repository is, there is nothing to say yet.
+const SHOWN: &[&str] = &["description", "readme", "keywords", "categories", "license", "rust-version", "version"];
+/// A registry takes no more of either.
+const MOST_WORDS: usize = 5;
+
+/// Every crate that is published says what a registry shows, itself or by the workspace, and the workspace says what it is asked for.
+pub(super) fn published(tree: &Tree) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let workspace = tree.text("Cargo.toml").unwrap_or_default();
+    for name in tree.crates() {
+        let path = format!("crates/{name}/Cargo.toml");
+        let text = tree.text(&path).unwrap_or_default();
+        if text.contains("publish = false") {
+            continue;
+        }
+        for key in SHOWN {
+            let told = line(text, &format!("{key} = ")).or_else(|| {
+                line(text, &format!("{key}.workspace = true")).and_then(|_| line(workspace, &format!("{key} = ")))
+            });
+            // Cargo finds that one by itself.
+            let beside = *key == "readme" && tree.text(&format!("crates/{name}/README.md")).is_some();
+            let words = told.map_or(0, |told| told.matches('"').count() / 2);
+            if !beside && !(1..=MOST_WORDS).contains(&words) {
+                breaches.push(Breach {
+                    rule: "published",
+                    what: path.clone(),
+                    why: format!("its {key} is missing, or too much"),
+                });
+            }
+        }
+    }
+    breaches
+}
+
+/// The rest of the line that begins so.
+fn line<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(begin))
+}
+
 /// No package that `cargo metadata` lists needs a later Rust than the workspace's manifest promises.
 pub(super) fn rust_versions(metadata: &str, manifest: &str) -> Vec<Breach> {
     let ours = quoted(manifest, "rust-version = \"").map(parts).unwrap_or_default();
@@ -61,6 +100,24 @@ fn parts(version: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crate_that_a_registry_would_show_bare_is_found() {
+        let keys = |left_out: &str| -> String {
+            SHOWN.iter().filter(|key| **key != left_out).map(|key| format!("{key}.workspace = true\n")).collect()
+        };
+        let whole: String = SHOWN.iter().map(|key| format!("{key} = \"x\"\n")).collect();
+        let found =
+            |root: &str, text: &str| published(&Tree::of(&[("Cargo.toml", root), ("crates/a/Cargo.toml", text)])).len();
+        assert_eq!(found(&whole, &keys("")), 0);
+        for key in SHOWN {
+            assert_eq!(found(&whole, &keys(key)), 1, "{key}");
+            assert_eq!(found(&whole, &(keys(key) + "publish = false\n")), 0);
+        }
+        assert_eq!(found("", &keys("")), SHOWN.len(), "the workspace does not say it either");
+        let six = r#"keywords = ["a", "b", "c", "d", "e", "f"]"#;
+        assert_eq!(found(&whole, &(keys("keywords") + six)), 1);
+    }
 
     #[test]
     fn a_crate_without_lints_is_found() {
