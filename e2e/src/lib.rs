@@ -27,6 +27,7 @@ pub mod expect;
 pub mod faults;
 pub mod ledger;
 
+pub mod book;
 pub mod browser;
 pub mod cases;
 mod inputs;

@@ -9,6 +9,7 @@ mod again;
 mod bench;
 mod demo;
 mod dist;
+mod docs;
 mod faults;
 mod logs;
 mod package;
@@ -37,6 +38,7 @@ cargo xtask again      every test again and again, alone and beside load, to fin
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
 cargo xtask dist       a tarball, a .deb and an .rpm in target/dist, each installed and tried; --twice builds them again elsewhere,
                        which must give the same bytes
+cargo xtask docs       the book in docs as pages in target/book, with all links looked at; installs mdbook into target/tools
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
 cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
         ["dist", words @ ..] => dist::run(words),
+        ["docs"] => docs::run(),
         ["faults", words @ ..] => faults::run(words),
         ["judges"] => example("judges"),
         ["pages"] => example("pages"),
