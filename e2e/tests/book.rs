@@ -63,17 +63,23 @@ fn not_run(page: &Page) -> Result {
 }
 
 /// Languages of blocks that nobody runs: what is printed, and pieces of programs. (Programs that are built have `file=`.)
-const SHOWN: &[&str] = &["text", "c", "cpp", "rust", "python", "js", "java", "cmake", "make", "toml"];
+const SHOWN: &[&str] = &["c", "cpp", "rust", "python", "js", "java", "cmake", "make", "toml"];
 
 /// Says how many commands are run, and how many are not and why. No block can be of a kind that nobody looks at.
 fn counted(pages: &[Page]) -> Result {
     let (mut run, mut others) = (0, BTreeMap::<String, usize>::new());
     for page in pages {
+        *others.entry("can be typed, as looked at by --help".to_owned()).or_default() += typed::lines(page).len();
         for block in &page.blocks {
             let place = format!("{}:{}", page.name, block.line);
             match (block.language.as_str(), block.value("not-run")) {
                 ("console", Some(why)) => *others.entry(why.to_owned()).or_default() += shell::commands(block)?.len(),
                 ("console", None) => run += shell::commands(block)?.len(),
+                ("text", _) => {
+                    // Of programs that are not in the book; those of its pages do the same.
+                    let typed = block.text.lines().filter(|line| line.starts_with("$ ")).count();
+                    *others.entry("shown only".to_owned()).or_default() += typed;
+                }
                 ("sh", _) => *others.entry("reference".to_owned()).or_default() += block.text.lines().count(),
                 (language, _) if syntax::check_block(block).is_some() => {
                     let whose = block.value("for").unwrap_or(language);

@@ -54,6 +54,7 @@ pub(crate) const TEST: &[Need] = &[
     command("redis-server", "redis-server"),
     command("redis-benchmark", "redis-tools"),
     command("tmux", "tmux"),
+    command("pgrep", "procps"),
     command("heaptrack", "heaptrack"),
     command("valgrind", "valgrind"),
     command("curl", "curl"),

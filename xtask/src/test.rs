@@ -34,6 +34,7 @@ const STEPS: &[(&str, Step)] = &[
 
 fn packages(_: Compiler) -> Result<Done> {
     packages::provide(packages::TEST)?;
+    packages::provide(packages::DIST)?;
     packages::provide_if_possible(packages::CHIP);
     Ok(Done::Well)
 }

@@ -130,7 +130,7 @@ fn spec_of(release: &Release, tree: &Path) -> String {
          %global _binary_payload w9.gzdio\n%global __provides_exclude_from ^/usr/lib/heapledger/.*$\n\
          Name: heapledger\nVersion: {version}\nRelease: 1\nSummary: Heap profiler for unmodified programs\n\
          License: MIT OR Apache-2.0\nPackager: {MAINTAINER}\n\n%description\n{description}\n\n\
-         %install\nmkdir -p %{{buildroot}}\ncp -a {tree}/. %{{buildroot}}/\n\n\
+         %install\nmkdir -p %{{buildroot}}\ncp -a '{tree}/.' %{{buildroot}}/\n\n\
          %files\n%defattr(-,root,root,-)\n/usr/bin/heapledger\n/usr/lib/heapledger\n/usr/share/heapledger\n\
          /usr/share/bash-completion/completions/heapledger\n/usr/share/zsh/site-functions/_heapledger\n\
          /usr/share/fish/vendor_completions.d/heapledger.fish\n%doc /usr/share/doc/heapledger\n\
