@@ -10,7 +10,7 @@ public class App {
     }
 
     public static void main(String[] words) {
-        for (int i = 0; i < 20000; i++) hold(1000);
+        for (int i = 0; i < 100000; i++) hold(200);
         System.out.println(kept.size());
     }
 }
