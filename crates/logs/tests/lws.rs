@@ -75,7 +75,7 @@ fn lines_become_a_ledger_that_says_what_it_does_not_know() {
     assert!(options.has(Options::STACK));
     let totals = ledger.tallies().expect("it can be read");
     assert_eq!(totals.get(TallyCounter::Allocations), 5);
-    assert_eq!(totals.get(TallyCounter::BytesAllocated), expected.iter().map(|(size, _)| size).sum());
+    assert_eq!(totals.get(TallyCounter::BytesAllocated), expected.iter().map(|(size, _)| size).sum::<u64>());
     assert_eq!(missing(&ledger), [""; 0]);
 }
 

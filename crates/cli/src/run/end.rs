@@ -116,7 +116,11 @@ pub(crate) fn finish(
     if let Some(family) = outcome.family {
         super::family::close(family, left.children, outcome.ended.status, &ledger, &written, &earlier);
     }
-    if !arguments.quiet {
+    if let Some(family) = outcome.family.filter(|_| !arguments.quiet) {
+        if let Err(problem) = super::family::tell(family, outcome, arguments) {
+            say(&format!("{}: {problem:#}", family.directory.display()));
+        }
+    } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match figures(&ledger, outcome.ended.span) {
             Ok(figures) => {
@@ -131,13 +135,10 @@ pub(crate) fn finish(
                     figures: &figures,
                     ledger: &ledger,
                     earlier: &earlier,
-                    children: if outcome.family.is_some() { 0 } else { left.children },
+                    children: left.children,
                     paint: terminal::stderr_paint(arguments.bytes),
                 };
                 terminal::tell(&summary.to_string());
-                if let Some(family) = outcome.family {
-                    super::family::tell(family, arguments);
-                }
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }
@@ -169,7 +170,7 @@ fn errors(ledger: &Ledger, arguments: &RunArgs) -> Result<u64> {
     Ok(errors.len() as u64)
 }
 
-fn program_end(status: ExitStatus) -> ProgramEnd {
+pub(super) fn program_end(status: ExitStatus) -> ProgramEnd {
     match (status.code(), status.signal()) {
         (Some(code), _) => ProgramEnd::Status(code),
         (None, Some(signal)) => {

@@ -1,18 +1,26 @@
 //! `run --children`: the watch over all processes begins, ends, and what became of them is said.
 
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
+use std::time::SystemTime;
+
+use anyhow::Result;
+use heapledger_analysis::FamilySummary;
 
 use heapledger_format::session::Key;
 use heapledger_launch::family::{FamilyOutcome, FamilyPlan, FamilyWatch, ledger_in, process_of};
 use heapledger_launch::finish::Written;
-use heapledger_launch::machine;
 use heapledger_launch::start::Session;
 use heapledger_launch::wait::Signals;
-use heapledger_report::clean;
-use heapledger_source::{FamilyLine, FamilyWriter, Ledger, MemberEnd};
-use std::os::unix::process::ExitStatusExt;
+use heapledger_launch::{locate, machine};
+use heapledger_report::{FamilyRun, clean, largest_holder};
+use heapledger_source::{Family, FamilyLine, FamilyWriter, Ledger, MemberEnd};
 
+use super::end::Outcome;
 use crate::args::RunArgs;
+use crate::terminal::Progress;
 use crate::text::shell;
 use crate::{say, say_lines, terminal};
 
@@ -76,26 +84,46 @@ pub(super) fn close(
     }
 }
 
-/// Says what became of them, below the summary.
-pub(super) fn tell(family: &FamilyOutcome, arguments: &RunArgs) {
-    let _ = arguments;
-    let place = shell(&family.directory);
-    let mut lines = format!("{} child processes recorded; see `heapledger stats {place}`", family.finished);
+/// Says what became of all of them, on one screen.
+///
+/// # Errors
+/// If the session cannot be read again.
+pub(super) fn tell(family: &FamilyOutcome, outcome: &Outcome<'_>, arguments: &RunArgs) -> Result<()> {
+    let session = Family::open(&family.directory)?;
+    let mut progress = Progress::of_ours("reading the ledgers", false);
+    let mut show = |part: f32| progress.bytes((f64::from(part) * 1e6) as u64, 1_000_000);
+    let summary = FamilySummary::of(&session, SystemTime::now(), &mut show);
+    let sites = largest_holder(&summary).and_then(|index| {
+        let process = summary.tree.processes.get(index)?;
+        let last = session.members.get(*process.images.last()?)?;
+        let ledger = last.open().ok().flatten()?;
+        Some((index, super::sites::told(&ledger, outcome.ended.span, &mut |_| {}).ok()?.live))
+    });
+    drop(progress);
+    let run = FamilyRun {
+        name: &locate::short_name(outcome.name).display().to_string(),
+        end: super::end::program_end(outcome.ended.status),
+        span: outcome.ended.span,
+        family: &session,
+        summary: &summary,
+        path: &shell(&family.directory),
+        bytes: bytes_in(&family.directory),
+        sites: sites.as_ref().map(|(index, sites)| (*index, sites.as_slice())),
+        paint: terminal::stderr_paint(arguments.bytes),
+    };
+    terminal::tell(&run.to_string());
     if family.running_count > 0 {
         let names: Vec<String> = family.running.iter().map(|(pid, name)| format!("{} ({pid})", clean(name))).collect();
-        lines += &format!(
-            "\n  {} still running: {}; when they have ended, `heapledger recover` finishes their ledgers (--wait waits)",
-            family.running_count,
-            names.join(", ")
-        );
+        let (count, names) = (family.running_count, names.join(", "));
+        say_lines(&format!(
+            "{count} still running: {names}\n  when they have ended, `heapledger recover` finishes their ledgers; `run --wait` waits"
+        ));
     }
-    if family.unseen_count > 0 {
-        let names: Vec<String> = family.unseen.iter().map(|name| clean(name).into_owned()).collect();
-        lines += &format!("\n  {} not recorded: {}", family.unseen_count, names.join(", "));
-    }
-    for limit in &family.limits {
-        lines += &format!("\n  {limit}");
-    }
-    let _ = terminal::stderr_paint(arguments.bytes);
-    say_lines(&lines);
+    Ok(())
+}
+
+/// Bytes of the files in a session's directory.
+fn bytes_in(directory: &Path) -> u64 {
+    let items = fs::read_dir(directory).into_iter().flatten();
+    items.filter_map(|item| Some(item.ok()?.metadata().ok()?.len())).sum()
 }
