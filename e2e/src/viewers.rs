@@ -161,7 +161,7 @@ pub fn made(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
     let long = format!("long{}end", "x".repeat(10_000));
     let mut all = Vec::new();
     for (format, ending) in ENDINGS {
-        for variant in ["", "diff", "peak", "threads"] {
+        for variant in ["", "diff", "peak", "all", "threads"] {
             let word = if variant.is_empty() { String::new() } else { format!(".{variant}") };
             let path = into.join(format!("made{word}.{ending}"));
             let is_own = (*format == "difffolded") == (variant == "diff" && *ending == "folded");
@@ -235,7 +235,8 @@ pub fn real(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
     for format in formats()? {
         let variants: &[&str] = match format {
             "difffolded" => &["diff"],
-            "heaptrack" | "dhat" | "folded" | "perfetto" => &["", "peak"],
+            "dhat" => &["", "peak", "all"],
+            "heaptrack" | "folded" | "perfetto" => &["", "peak"],
             _ => &[""],
         };
         for variant in variants {
@@ -249,6 +250,7 @@ pub fn real(into: &Path) -> Result<Vec<(&'static str, Exported)>> {
                 .arg(&path);
             match *variant {
                 "peak" => drop(export.args(["--at", "peak"])),
+                "all" => drop(export.args(["--by", "allocated"])),
                 "diff" => drop(export.arg("--diff").arg(&ledger)),
                 _ => {}
             }

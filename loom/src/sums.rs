@@ -35,12 +35,15 @@ fn two_add_to_a_row() {
         let shared = shared();
         let adds = |blocks: u64| {
             let shared = Arc::clone(&shared);
-            move || sums::add_freed(&shared.row, freed(blocks), false)
+            move || {
+                sums::add_freed(&shared.row, freed(blocks), false);
+                sums::add_lived(&shared.row, blocks * 10, false);
+            }
         };
         race(adds(2), adds(3));
-        let [_, blocks, bytes, temporary, _, _, temporary_bytes, _] =
+        let [_, blocks, bytes, temporary, _, _, temporary_bytes, lived] =
             shared.row.each_ref().map(|word| word.load(Ordering::Relaxed));
-        assert_eq!([blocks, bytes, temporary, temporary_bytes], [5, 500, 2, 200]);
+        assert_eq!([blocks, bytes, temporary, temporary_bytes, lived], [5, 500, 2, 200, 50]);
     });
 }
 

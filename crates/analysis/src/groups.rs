@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use heapledger_format::{CodeId, Entry, Site, Ticks};
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{Ledger, LivedSum, SourceError};
 
 use self::parts::{Looked, Parts, Raw, Total};
 use crate::events::Sink;
@@ -63,6 +63,8 @@ pub struct Group {
     pub youngest: Option<Ticks>,
     /// The call stack that holds most of them, or where stacks were not told apart, that of the largest.
     pub site: Site,
+    /// For how long they have lived, if that was asked for.
+    pub lived: Option<Box<LivedSum>>,
 }
 
 /// All groups, or the first of them.
@@ -90,6 +92,8 @@ pub struct Groups {
     pub samples: u64,
     /// What blocks and bytes are, if they are not live blocks and were added up by call site.
     pub measure: Option<Measure>,
+    /// Whether it was asked for how long they have lived.
+    pub lifetimes: bool,
     /// Of events: what is missing. Then blocks are events, each with the bytes of its block.
     pub history: Option<Coverage>,
 }
@@ -137,7 +141,7 @@ impl Groups {
         let told = Told::for_fields(ledger, by.iter().copied())?;
         let wanted = Looked::of(by, &told);
         let folded = fold::<Entry, _>(ledger, Some(filter), usize::MAX, &|| Parts::new(wanted), progress)?;
-        let mut groups = Groups::named(folded.sum, by, filter, holders, order, progress)?;
+        let mut groups = Groups::named((folded.sum, None), by, filter, holders, order, progress)?;
         let sampled = Sampling::of(ledger).from(groups.samples);
         (groups.sampled, groups.in_flight) = (sampled, folded.in_flight);
         Ok(groups)
@@ -161,15 +165,15 @@ impl Groups {
         let wanted = Looked::of(by, &told);
         let mut events = Wanted { keys: None, reverse: false, limit: 0, filter: Some(&mut *filter) };
         let (sums, found) = events.gather(ledgers, &|| Parts::new(wanted), progress)?;
-        let mut groups = Groups::named(sums, by, filter, holders, order, progress)?;
+        let mut groups = Groups::named((sums, None), by, filter, holders, order, progress)?;
         (groups.sampled, groups.in_flight) = (found.sampled, found.in_flight);
         groups.history = Some(found);
         Ok(groups)
     }
 
-    /// Names what is told apart by names, and puts the groups in order.
+    /// Names what is told apart by names, and puts the groups in order. `lifetimes`: for how long what a call site allocated has lived.
     fn named(
-        parts: Parts<'_>,
+        (parts, lifetimes): (Parts<'_>, Option<&HashMap<Site, LivedSum>>),
         by: &[Field],
         filter: &mut Evaluator<'_>,
         holders: &Holders,
@@ -186,18 +190,22 @@ impl Groups {
             filter.names().resolve(sites, NamingOptions::default(), progress)?;
         }
         let mut holding = Holding { holders, known: HashMap::new() };
-        let mut joined: HashMap<Vec<GroupKey>, Total> = HashMap::new();
+        let mut joined: HashMap<Vec<GroupKey>, (Total, Option<Box<LivedSum>>)> = HashMap::new();
         for (raw, total) in totals {
             let holder = if named { holding.frame(raw.site, filter.names())? } else { Arc::default() };
             let keys = by.iter().map(|by| key(*by, &wanted, &raw, &holder)).collect();
             // The stack of the part that holds most is the stack to show.
             let part = Total { top: (total.amount.bytes, if sites { raw.site } else { total.top.1 }), ..total };
-            joined.entry(keys).or_default().join(&part);
+            let (sum, lived) = joined.entry(keys).or_default();
+            sum.join(&part);
+            if let Some(of_site) = lifetimes.and_then(|lifetimes| lifetimes.get(&raw.site)) {
+                **lived.get_or_insert_default() += *of_site;
+            }
         }
         let count = joined.len() as u64;
         let mut groups: Vec<Group> = joined
             .into_iter()
-            .map(|(keys, total)| Group {
+            .map(|(keys, (total, lived))| Group {
                 keys,
                 samples: total.amount.samples,
                 blocks: total.amount.blocks,
@@ -207,6 +215,7 @@ impl Groups {
                 oldest: total.oldest,
                 youngest: total.youngest,
                 site: total.top.1,
+                lived,
             })
             .collect();
         if limit != 0 && limit < groups.len() {
@@ -223,6 +232,7 @@ impl Groups {
             total_bytes: all.amount.bytes,
             total_bytes_error: all.amount.bytes_error(),
             filter: (!filter.is_all()).then(|| filter.text().to_owned()),
+            lifetimes: lifetimes.is_some(),
             ..Groups::default()
         })
     }

@@ -127,6 +127,9 @@ pub struct Amounts {
     pub temporary_bytes: u64,
     /// Such blocks.
     pub temporary_blocks: u64,
+    /// For how many events all blocks together have lived, until they were freed or the ledger ends; 0, unless
+    /// [`SiteSums::lifetimes`] are known.
+    pub lived_events: u64,
 }
 
 impl Amounts {
@@ -167,6 +170,7 @@ impl AddAssign for Amounts {
         self.peak_blocks = self.peak_blocks.saturating_add(other.peak_blocks);
         self.temporary_bytes = self.temporary_bytes.saturating_add(other.temporary_bytes);
         self.temporary_blocks = self.temporary_blocks.saturating_add(other.temporary_blocks);
+        self.lived_events = self.lived_events.saturating_add(other.lived_events);
     }
 }
 

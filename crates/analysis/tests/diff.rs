@@ -231,6 +231,7 @@ fn groups_are_compared_by_what_they_are_called() {
         oldest: None,
         youngest: None,
         site: Site::NONE,
+        lived: None,
     };
     let groups = |groups: Vec<Group>| Groups { groups, ..Groups::default() };
     let a = groups(vec![group(Kind::MALLOC, 3, 30, 0), group(Kind::CALLOC, 1, 7, 0), group(Kind::NEW, 2, 9, 3)]);

@@ -22,6 +22,7 @@ mod grouped;
 mod history;
 mod ledgers;
 pub(crate) mod naming;
+mod not_said;
 mod opened;
 pub(crate) mod opening;
 pub(crate) mod present;

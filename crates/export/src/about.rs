@@ -14,6 +14,8 @@ pub struct KnownFigures {
     pub peak: bool,
     /// Those of blocks that were freed at once.
     pub temporary: bool,
+    /// For how many events blocks have lived.
+    pub lifetimes: bool,
 }
 
 impl KnownFigures {
@@ -51,6 +53,10 @@ pub struct ProfileAbout {
     pub span_ns: Option<u64>,
     /// When most bytes lived, in nanoseconds since the ledger began.
     pub peak_ns: Option<u64>,
+    /// How many events there were: allocations, frees and what stands for both.
+    pub events: u64,
+    /// How many of these came before most bytes lived.
+    pub peak_events: u64,
     /// Mean bytes between two samples; 0: every block was entered.
     pub sample_interval: u64,
     /// Which blocks are meant, in the language of filters; `None` if all are.

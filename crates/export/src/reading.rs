@@ -30,6 +30,7 @@ impl KnownFigures {
             freed: sums.frees_recorded,
             peak: sums.is_whole && sums.peak_error.is_some(),
             temporary: sums.is_whole && sums.sampled.is_none(),
+            lifetimes: sums.lifetimes.is_some(),
         }
     }
 
@@ -40,6 +41,7 @@ impl KnownFigures {
             freed: self.freed && other.freed,
             peak: self.peak && other.peak,
             temporary: self.temporary && other.temporary,
+            lifetimes: self.lifetimes && other.lifetimes,
         }
     }
 }
@@ -51,7 +53,9 @@ impl ProfileAbout {
     /// If the ledger can no longer be read.
     pub fn of(of: &LedgerSums<'_>) -> Result<ProfileAbout, SourceError> {
         let identity = Identity::of(of.ledger);
-        let peak = of.ledger.current_header()?.global(GlobalCounter::PeakTime);
+        let header = of.ledger.current_header()?;
+        let [peak, events] = [GlobalCounter::PeakTime, GlobalCounter::NextNumber].map(|counter| header.global(counter));
+        let peak_events = of.ledger.peak_place()?.and_then(|place| place.number());
         Ok(ProfileAbout {
             ledgers: vec![of.shown.to_owned()],
             program: identity.program,
@@ -63,6 +67,8 @@ impl ProfileAbout {
             start_unix_ns: of.clock.start_unix_ns(),
             span_ns: of.clock.span_ns(),
             peak_ns: of.clock.ns(Ticks(peak)).filter(|_| peak != 0),
+            events,
+            peak_events: peak_events.unwrap_or(events),
             sample_interval: Sampling::of(of.ledger).interval_bytes,
             filter: of.sums.filter.clone(),
             known: KnownFigures::of(of.sums),

@@ -43,6 +43,7 @@ fn amounts(live: [u64; 2], freed: [u64; 2], peak: [u64; 2], temporary: [u64; 2])
         peak_blocks: peak[1],
         temporary_bytes: temporary[0],
         temporary_blocks: temporary[1],
+        lived_events: 7 * live[1] + 1_000 * freed[1],
     }
 }
 
@@ -58,7 +59,9 @@ fn about() -> ProfileAbout {
         start_unix_ns: Some(1_790_000_000_000_000_000),
         span_ns: Some(2_500_000_000),
         peak_ns: Some(1_250_000_000),
-        known: KnownFigures { freed: true, peak: true, temporary: true },
+        known: KnownFigures { freed: true, peak: true, temporary: true, lifetimes: true },
+        events: 1_000_000,
+        peak_events: 600_000,
         ..ProfileAbout::default()
     }
 }
@@ -200,6 +203,8 @@ fn files() -> Vec<(String, Vec<u8>)> {
     let (made, compared) = (profile(), comparison());
     let mut at_peak = made.clone();
     at_peak.about.measure = Measure::PeakBytes;
+    let mut of_all = made.clone();
+    of_all.about.measure = Measure::AllocatedBytes;
     for format in FORMATS {
         if format.comparison != Comparison::Always {
             put(format, "", &made);
@@ -209,6 +214,9 @@ fn files() -> Vec<(String, Vec<u8>)> {
         }
         if OF_ONE_MOMENT.contains(&format.name) {
             put(format, ".peak", &at_peak);
+        }
+        if format.name == "dhat" {
+            put(format, ".all", &of_all);
         }
         if !WITHOUT_THREADS.contains(&format.name) {
             put(format, ".threads", &threads());

@@ -85,6 +85,8 @@ section_kinds! {
     PeakCuts = 27, "peak_cuts";
     /// Where what a chip's guard knows lies in its memory, see [`crate::chip_guard`].
     Guard = 28, "guard";
+    /// For how long the blocks of each row of `sums` have lived, see [`crate::sums::Lifetimes`].
+    Lifetimes = 29, "lifetimes";
 }
 
 /// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before
@@ -92,6 +94,7 @@ section_kinds! {
 /// records are read with these.
 pub const COPIED_FIRST: &[SectionKind] = &[
     SectionKind::Records,
+    SectionKind::Lifetimes,
     SectionKind::Sums,
     SectionKind::PeakCuts,
     SectionKind::History,

@@ -1,5 +1,6 @@
 //! Sums by call site over the whole run: what was freed of each, and how much of that had lived at the peak.
 
+use crate::bytes::Codec;
 use crate::element::{Word, published};
 use crate::layout::mask;
 
@@ -22,8 +23,48 @@ published! {
         peak_bytes: Word,
         /// Bytes asked for in the temporary blocks.
         temporary_bytes: Word,
-        /// 0.
-        more: Word,
+        /// For how many events the blocks have lived in all: by how much the number of each free was higher than that of its allocation. 0 in a
+        /// ledger without the section `lifetimes`.
+        lived_events: Word,
+    }
+}
+
+/// Events from which on a lifetime is of the next class; below the first it is of none that is counted.
+pub const LIVED_EVENTS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
+/// The same in nanoseconds. A clock with steps of 4 ms tells of nothing shorter than the first.
+pub const LIVED_NS: [u64; 3] = [10_000_000, 1_000_000_000, 100_000_000_000];
+
+/// An element of `lifetimes`: for how long the blocks have lived that the element of `sums` with the same number tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Lifetimes {
+    /// Blocks by class of [`LIVED_EVENTS`]; those of fewer events than the first are not in it.
+    pub by_events: [u64; LIVED_EVENTS.len()],
+    /// Blocks by class of [`LIVED_NS`]; those of less are not in it, and none where times are not recorded.
+    pub by_time: [u64; LIVED_NS.len()],
+}
+
+/// Words of an element of `lifetimes`.
+pub const LIFETIME_WORDS: usize = LIVED_EVENTS.len() + LIVED_NS.len();
+
+impl Lifetimes {
+    /// The class of a lifetime: how many of these are reached.
+    pub const fn class(mut bounds: &[u64], lived: u64) -> usize {
+        let mut class = 0usize;
+        while let [bound, others @ ..] = bounds {
+            class = class.saturating_add((lived >= *bound) as usize);
+            bounds = others;
+        }
+        class
+    }
+
+    /// Reads an element.
+    pub fn read(codec: Codec, element: &[u8]) -> Lifetimes {
+        let step = codec.word.bytes();
+        let word = |index: usize| codec.word(element, index.saturating_mul(step));
+        Lifetimes {
+            by_events: core::array::from_fn(word),
+            by_time: core::array::from_fn(|index| word(index.saturating_add(LIVED_EVENTS.len()))),
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::folding::{AccountWords, FreedWords};
 use crate::heaps;
 use crate::section::{HeaderPage, Section};
 use crate::summing::SUMS_MAX;
-use crate::sums::{CutWords, SumWords};
+use crate::sums::{CutWords, LifetimeWords, SumWords};
 use crate::timeline::POINT_BYTES;
 use crate::windows::WINDOWS_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -92,7 +92,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 23;
+const SECTIONS: usize = 24;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -147,6 +147,8 @@ const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Sums, element_bytes: size_of::<SumWords>(), room: room(8, 512, SUMS_MAX) },
     Plan { kind: SectionKind::Cut, element_bytes: family::CUT_BYTES, room: room(64, 64, ThreadRow::OTHER.0 as u64) },
     Plan { kind: SectionKind::Inherited, element_bytes: family::INHERITED_BYTES, room: room(16, 512, INHERITED_MAX) },
+    // As many as there are sums.
+    Plan { kind: SectionKind::Lifetimes, element_bytes: size_of::<LifetimeWords>(), room: room(8, 512, SUMS_MAX) },
     Plan { kind: SectionKind::Timeline, element_bytes: POINT_BYTES, room: room(64, 0, POINTS_MAX) },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },

@@ -9,13 +9,15 @@ use crate::cells::SLOTS_MAX;
 use crate::ledger::Ledger;
 use crate::private::{Alone, Run};
 use crate::section::Section;
-use crate::shared::Shared;
+use crate::shared::{Shared, TICK_NS};
 use crate::state::ThreadBooks;
 use crate::sums::{self, CutWords, Freed, Generation, SumWords};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapledger_format::layout::mask;
-use heapledger_format::record::{FREED_NEXT_SHIFT, FREED_SUMMED_SHIFT, HISTORY_WORDS, NUMBER_MAX, SIZE_ESCAPE};
+use heapledger_format::record::{
+    FREED_NEXT_SHIFT, FREED_SUMMED_SHIFT, HISTORY_WORDS, NUMBER_MAX, SIZE_ESCAPE, TIME_MAX,
+};
 use heapledger_format::sums::PEAK_AT_WORD;
 use heapledger_format::{GlobalCounter, SectionKind, sample};
 use heapledger_linux::apart;
@@ -54,6 +56,7 @@ struct Summing<'a, const ALONE: bool, const SAMPLED: bool> {
     /// The first part of the index, once it is there.
     first_sites: &'static [AtomicU32],
     rows: &'a Section,
+    lifetimes: &'a Section,
     peak_bytes: u64,
     /// The generation of that, if it is known to have one.
     peak: Option<Generation<'a>>,
@@ -61,8 +64,29 @@ struct Summing<'a, const ALONE: bool, const SAMPLED: bool> {
     own: u64,
     /// Its numbers plus 1 that lie before the peak end here.
     own_cut: u64,
+    /// The first word of a block behind that, and how many there can be: what was allocated since the peak was not there then.
+    since_peak: (u64, u64),
     /// Another thread whose block was freed, and the same of that.
     others: (u64, u64),
+}
+
+/// A word of an entry. Each is looked at where it is needed: there are more of them than registers.
+trait EntryWord {
+    fn value(&self) -> u64;
+}
+
+impl EntryWord for AtomicU64 {
+    #[inline(always)]
+    fn value(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+}
+
+impl EntryWord for u64 {
+    #[inline(always)]
+    fn value(&self) -> u64 {
+        *self
+    }
 }
 
 /// In place of a cut: all of a thread's numbers lie before the peak.
@@ -119,37 +143,39 @@ impl SumIndex {
         }
     }
 
-    fn find<'l>(&self, ledger: &'l Ledger, site: u32) -> Option<&'l SumWords> {
+    fn find(&self, site: u32) -> Option<u32> {
         let (part, _, place) = Self::place(site);
         let row = self.0.get(part)?.all().get(place as usize)?.load(Ordering::Acquire);
-        (row != 0).then(|| ledger.section(SectionKind::Sums).element(row.into()))
+        (row != 0).then_some(row)
     }
 
-    /// The row of a call site, which is made if there is none. `None` if there is no room.
-    fn find_or_make<'l>(&self, ledger: &'l Ledger, site: u32) -> Option<&'l SumWords> {
+    /// The row of a call site, which is made if there is none. `None` if there is no room. `with_lifetimes`: for these, too.
+    fn find_or_make(&self, ledger: &Ledger, site: u32, with_lifetimes: bool) -> Option<u32> {
         // The ledger grows far below the hook.
-        self.find(ledger, site).or_else(|| apart::result_of(None, || self.make(ledger, site)))
+        self.find(site).or_else(|| apart::result_of(None, || self.make(ledger, site, with_lifetimes)))
     }
 
-    fn make<'l>(&self, ledger: &'l Ledger, site: u32) -> Option<&'l SumWords> {
+    fn make(&self, ledger: &Ledger, site: u32, with_lifetimes: bool) -> Option<u32> {
         let (part, count, place) = Self::place(site);
         let known = self.0.get(part)?.map(count)?.get(place as usize)?;
         let mut tries = 0..PATIENCE;
+        // Whoever makes the ledger longer takes long, and nobody has said that there is no room.
+        let mut again = |kind| if ledger.is_short_of(kind, 1) { None } else { tries.next() };
         let fresh = loop {
             match ledger.lease(SectionKind::Sums, 1) {
                 Some(fresh) => break fresh,
-                // Whoever makes the ledger longer takes long, and nobody has said that there is no room.
-                None if ledger.is_short_of(SectionKind::Sums, 1) => return None,
-                None => drop(tries.next()?),
+                None => drop(again(SectionKind::Sums)?),
             }
         };
-        let row: &SumWords = ledger.section(SectionKind::Sums).element(fresh);
-        let [whose, ..] = row;
+        while with_lifetimes && !ledger.ensure(SectionKind::Lifetimes, fresh.wrapping_add(1)) {
+            again(SectionKind::Lifetimes)?;
+        }
+        let [whose, ..]: &SumWords = ledger.section(SectionKind::Sums).element(fresh);
         whose.store(u64::from(site).wrapping_add(1), Ordering::Release);
         match known.compare_exchange(0, fresh as u32, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(row),
+            Ok(_) => Some(fresh as u32),
             // Somebody else was faster: the fresh one stays empty.
-            Err(theirs) => Some(ledger.section(SectionKind::Sums).element(theirs.into())),
+            Err(theirs) => Some(theirs),
         }
     }
 }
@@ -170,6 +196,7 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
         // What is being freed now is not folded in yet: it was no part of that peak.
         state.note_known_peak(peak_bytes, events);
         let own_cut = state.cut.and_then(|cut| sums::cut(cut, peak_bytes)).unwrap_or(ALL_BEFORE);
+        let own = u64::from(state.row.0) << THREAD_SHIFT;
         let (index, _) = shared.sums.index_of(state);
         let SumIndex([first_sites, ..]) = index;
         Summing {
@@ -177,10 +204,16 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
             index,
             first_sites: first_sites.all(),
             rows: ledger.section(SectionKind::Sums),
+            lifetimes: ledger.section(SectionKind::Lifetimes),
             peak_bytes,
             peak: Generation::find(present(ledger), peak_bytes),
-            own: u64::from(state.row.0) << THREAD_SHIFT,
+            own,
             own_cut,
+            since_peak: match own_cut {
+                // Nothing was done since then.
+                ALL_BEFORE => (0, u64::MAX),
+                _ => (own.wrapping_add(own_cut).wrapping_add(1), NUMBER_MASK.saturating_sub(own_cut)),
+            },
             others: (u64::MAX, 0),
         }
     }
@@ -188,33 +221,35 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
     /// The row of a call site that has none yet, or none in the first part of the index.
     #[cold]
     #[inline(never)]
-    fn make_row(&mut self, site: u32) -> Option<&'a SumWords> {
-        let row = self.index.find_or_make(self.shared.ledger(), site)?;
+    fn make_row(&mut self, site: u32) -> Option<u32> {
+        let row = self.index.find_or_make(self.shared.ledger(), site, !SAMPLED)?;
         let SumIndex([first_sites, ..]) = self.index;
         self.first_sites = first_sites.all();
         Some(row)
     }
 
-    /// Adds a free, as the history has it: the words of block, address, size, and end. `wide`: its exact size, if it is huge. False if
-    /// there is no room for its call site.
+    /// Adds a free, as the history has it. False if there is no room for its call site.
     #[inline(always)]
-    fn add(&mut self, [block, address, size, end]: [u64; 4], wide: impl Fn() -> u64) -> bool {
+    fn add<W: EntryWord>(&mut self, entry: &[W; HISTORY_WORDS]) -> bool {
+        let [block, address, size, time, end, _, end_time, wide] = entry;
+        let size = size.value();
         let site = (size >> 32) as u32;
-        let row = match self.first_sites.get(site as usize).map_or(0, |row| row.load(Ordering::Acquire)) {
+        let number = match self.first_sites.get(site as usize).map_or(0, |row| row.load(Ordering::Acquire)) {
             0 => match self.make_row(site) {
                 Some(row) => row,
                 None => return false,
             },
-            row => self.rows.element(row.into()),
+            row => row,
         };
-        let bytes = match size & SIZE_ESCAPE {
-            SIZE_ESCAPE => wide(),
-            bytes => bytes,
+        let row = self.rows.element(number.into());
+        let bytes = match size as u32 {
+            u32::MAX => wide.value(),
+            bytes => bytes.into(),
         };
         let freed = match SAMPLED {
-            false => Freed { blocks: 1, bytes, is_temporary: address >> FREED_NEXT_SHIFT & 1 != 0 },
+            false => Freed { blocks: 1, bytes, is_temporary: address.value() >> FREED_NEXT_SHIFT & 1 != 0 },
             true => {
-                let (number, interval) = ((block & NUMBER_MASK).wrapping_sub(1), self.shared.settings().sample);
+                let (number, interval) = ((block.value() & NUMBER_MASK).wrapping_sub(1), self.shared.settings().sample);
                 // One whose size was lost stands for itself.
                 let drawn = if bytes == 0 && size & SIZE_ESCAPE != 0 { u64::MAX } else { bytes };
                 let blocks = sample::weight(drawn, number, interval);
@@ -222,8 +257,17 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
             }
         };
         sums::add_freed(row, freed, ALONE);
+        if !SAMPLED {
+            let lifetimes = self.lifetimes.element(number.into());
+            let events = end.value().wrapping_sub(block.value()) & NUMBER_MASK;
+            sums::add_lived(row, events, ALONE);
+            sums::count_events(lifetimes, events, ALONE);
+            let ticks = end_time.value().wrapping_sub(time.value()) & TIME_MAX.0;
+            sums::count_time(lifetimes, ticks.wrapping_mul(TICK_NS.into()), ALONE);
+        }
         // Numbers plus 1 on both sides. The thread's own, without the thread; those of others are more than any cut then.
-        if end ^ self.own > self.own_cut {
+        let ((first, count), block) = (self.since_peak, block.value());
+        if block.wrapping_sub(first) >= count && end.value() ^ self.own > self.own_cut {
             match block ^ self.own {
                 own if own <= self.own_cut => self.add_at_peak(row, freed),
                 other if other > NUMBER_MASK => self.add_others_at_peak(row, block, freed),
@@ -303,16 +347,16 @@ fn add_all<const ALONE: bool, const SAMPLED: bool>(
     let mut summing = Summing::<ALONE, SAMPLED>::new(shared, state, events);
     let mut lost = 0u64;
     for entry in entries {
-        let [block, address, size, _, end, .., wide]: &[AtomicU64; HISTORY_WORDS] = history.element(entry);
-        let words = [block, address, size, end].map(|word| word.load(Ordering::Relaxed));
+        let words: &[AtomicU64; HISTORY_WORDS] = history.element(entry);
+        let [_, address, _, _, end, ..] = words;
         // A hook that was left by a jump has filled none.
-        if words[1] & IS_SUMMED != 0 || words[3] & NUMBER_MASK == 0 {
+        if address.value() & IS_SUMMED != 0 || end.value() & NUMBER_MASK == 0 {
             continue;
         }
-        if !summing.add(words, || wide.load(Ordering::Relaxed)) {
+        if !summing.add(words) {
             lost = lost.wrapping_add(1);
         }
-        sums::mark(address, words[1] | IS_SUMMED);
+        sums::mark(address, address.value() | IS_SUMMED);
     }
     lost
 }
@@ -343,8 +387,7 @@ pub(crate) fn add_one(shared: &Shared, state: &ThreadBooks) -> bool {
 
 #[inline(never)]
 fn add_at_hand<const ALONE: bool, const SAMPLED: bool>(shared: &Shared, state: &ThreadBooks) -> bool {
-    let [block, address, size, _, end, .., wide] = state.at_hand;
-    Summing::<ALONE, SAMPLED>::new(shared, state, 1).add([block, address, size, end], || wide)
+    Summing::<ALONE, SAMPLED>::new(shared, state, 1).add(&state.at_hand)
 }
 
 #[cfg(test)]

@@ -19,11 +19,15 @@
 #![forbid(unsafe_code)]
 
 use crate::sync::{AtomicU64, Ordering};
-use heapledger_format::sums::Tagged;
+use heapledger_format::sums::{LIFETIME_WORDS, LIVED_EVENTS, LIVED_NS, Lifetimes, Tagged};
+
+const _: () = assert!(LIFETIME_WORDS.is_power_of_two());
 
 /// The words of a row: call site plus 1, blocks, bytes, temporary blocks, blocks at the peak, bytes at the peak, bytes of temporary
-/// blocks, and one that is not used.
+/// blocks, and for how many events all blocks have lived.
 pub type SumWords = [AtomicU64; 8];
+/// The words that say for how long the blocks of a row have lived: how many there are of each class of events, then of each class of time.
+pub type LifetimeWords = [AtomicU64; LIFETIME_WORDS];
 /// The words of a thread's cut: its number, and the peak in bytes plus 1.
 pub type CutWords = [AtomicU64; 2];
 
@@ -56,6 +60,66 @@ pub fn add_freed(row: &SumWords, freed: Freed, is_alone: bool) {
     if freed.is_temporary {
         add(temporary_blocks, freed.blocks, is_alone);
         add(temporary_bytes, freed.bytes, is_alone);
+    }
+}
+
+/// Adds to the events that the blocks of a row have lived for.
+#[inline(always)]
+pub fn add_lived(row: &SumWords, events: u64, is_alone: bool) {
+    let [.., lived] = row;
+    add(lived, events, is_alone);
+}
+
+/// Bits of a number of events.
+const EVENT_BITS: u32 = 48;
+/// By how many bits a number of events has: what is added to it so that its word stands above [`EVENT_BITS`]. Between two powers of two
+/// there is one power of ten at most.
+#[expect(clippy::indexing_slicing, reason = "reckoned by the compiler: out of bounds would be its error")]
+const WORDS_OF_EVENTS: [u64; 64] = {
+    let mut places = [0; 64];
+    let mut bits = LIVED_EVENTS[0].ilog2() as usize;
+    while bits < EVENT_BITS as usize {
+        let (first, last) = (1u64 << bits, (1u64 << bits) * 2 - 1);
+        let word = Lifetimes::class(&LIVED_EVENTS, last) - 1;
+        // What is of no class is not counted at all.
+        let is_whole = word == 0 || word == Lifetimes::class(&LIVED_EVENTS, first) - 1;
+        let above = if is_whole { 0 } else { LIVED_EVENTS[word] };
+        places[bits] = ((word as u64) << EVENT_BITS) - above;
+        bits += 1;
+    }
+    places
+};
+
+/// Counts a block that has lived for so many events, if that is a class.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "by a logarithm of 64 bits, and by what is masked")]
+pub fn count_events(words: &LifetimeWords, events: u64, is_alone: bool) {
+    if events >= LIVED_EVENTS[0] {
+        let word = WORDS_OF_EVENTS[events.ilog2() as usize].wrapping_add(events) >> EVENT_BITS;
+        add(&words[word as usize & (LIFETIME_WORDS - 1)], 1, is_alone);
+    }
+}
+
+/// Counts a block that has lived for so many nanoseconds, if that is a class.
+#[inline(always)]
+pub fn count_time(words: &LifetimeWords, ns: u64, is_alone: bool) {
+    let ([shortest, middle, _], [_, _, _, _, _, short, _, _]) = (LIVED_NS, words);
+    if ns >= middle {
+        count_long_time(words, ns, is_alone);
+    } else if ns >= shortest {
+        add(short, 1, is_alone);
+    }
+}
+
+/// Nobody lives for longer: such a time has come out below zero.
+const NS_MAX: u64 = (1 << 43) * 1000;
+
+#[cold]
+#[inline(never)]
+fn count_long_time(words: &LifetimeWords, ns: u64, is_alone: bool) {
+    let ([_, _, longest], [_, _, _, _, _, _, some, long]) = (LIVED_NS, words);
+    if ns < NS_MAX {
+        add(if ns < longest { some } else { long }, 1, is_alone);
     }
 }
 
@@ -170,4 +234,24 @@ pub fn has_cut(cut: &CutWords, peak_bytes: u64) -> bool {
 pub fn cut(cut: &CutWords, peak_bytes: u64) -> Option<u64> {
     let [at, of] = cut;
     (of.load(Ordering::Acquire) == peak_bytes.wrapping_add(1)).then(|| at.load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_powers_of_ten() {
+        use std::vec::Vec;
+        let near = |at: u64| at.saturating_sub(2)..=at + 2;
+        let numbers = LIVED_EVENTS.into_iter().chain((0..EVENT_BITS).map(|bits| 1 << bits)).flat_map(near);
+        for events in numbers.chain([(1 << EVENT_BITS) - 1]).filter(|events| *events < 1 << EVENT_BITS) {
+            let words: LifetimeWords = Default::default();
+            count_events(&words, events, true);
+            let counted: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            let class = LIVED_EVENTS.iter().filter(|bound| **bound <= events).count();
+            let expected: Vec<u64> = (1..=LIFETIME_WORDS).map(|word| u64::from(word == class)).collect();
+            assert_eq!(counted, expected, "{events}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use crate::form::notes::{self, missing_events};
 use crate::form::units::{counted, percent, plain_bytes, span};
 use crate::history::HistoryGaps;
 use crate::history::text::caution;
+use crate::lifetimes;
 use crate::record::columns::{folded, group_cell, group_column};
 use crate::record::frames;
 use crate::tree::text::measure_name;
@@ -94,7 +95,7 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     } else {
         let mut table = Table::new(&mut out, TableForm::Text(style), columns(groups, figures.estimated))?;
         for group in &groups.groups {
-            table.row(&cells(context, groups, group))?;
+            table.row(&cells(context, groups, group, false))?;
         }
         table.end()?;
         if !groups.groups.is_empty() {
@@ -127,6 +128,9 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         let number = groups.groups.len();
         let text = format!("{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).");
         sentence_line(&mut out, context.paint, &text)?;
+    }
+    if groups.lifetimes && groups.total != 0 {
+        sentence_line(&mut out, context.paint, lifetimes::EXPLAINED)?;
     }
     notes::write(&mut out, seen, context.paint)?;
     out.flush()
@@ -187,11 +191,15 @@ fn columns(groups: &Groups, estimated: bool) -> Vec<Column> {
     if groups.measure.is_some() {
         columns.truncate(LARGEST);
     }
+    if groups.lifetimes {
+        columns = lifetimes::columns();
+    }
     columns.extend(groups.by.iter().map(|by| group_column(*by)));
     columns
 }
 
-fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
+/// What stands in a row. `counted`: blocks of a lifetime in numbers.
+fn cells(context: &Context, groups: &Groups, group: &Group, counted: bool) -> Vec<Cell> {
     let oldest = group.oldest.and_then(|ticks| context.clock.age_ns(ticks));
     let mut cells = vec![
         Cell::Bytes(group.bytes),
@@ -205,6 +213,9 @@ fn cells(context: &Context, groups: &Groups, group: &Group) -> Vec<Cell> {
     }
     if groups.measure.is_some() {
         cells.truncate(LARGEST);
+    }
+    if groups.lifetimes {
+        cells = lifetimes::cells(group, counted);
     }
     cells.extend(group.keys.iter().map(|key| group_cell(key, context)));
     cells
@@ -221,7 +232,7 @@ fn csv(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     for (index, group) in groups.groups.iter().enumerate() {
-        let mut cells = cells(context, groups, group);
+        let mut cells = cells(context, groups, group, true);
         if by_stack {
             cells.push(Cell::Text(stacks.get(index).map(|stack| folded(stack, context.paint)).unwrap_or_default()));
         }
@@ -278,6 +289,8 @@ struct GroupLine<'g> {
     oldest_time_ns: Option<u64>,
     oldest_age_ns: Option<u64>,
     youngest_age_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lived: Option<lifetimes::LivedJson>,
     site: u32,
     #[serde(serialize_with = "frames_json")]
     frames: &'g [NamedFrame],
@@ -299,6 +312,8 @@ struct GroupsAsked<'g> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_error: Option<u64>,
+    #[serde(flatten)]
+    lifetimes: Option<lifetimes::ClassesJson>,
 }
 
 /// Writes groups as JSON, one object each.
@@ -317,6 +332,7 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         events: of_events.then_some(groups.total_blocks),
         bytes: groups.total_bytes,
         bytes_error: has_errors.then_some(groups.total_bytes_error),
+        lifetimes: groups.lifetimes.then(lifetimes::classes_json),
     };
     line(out, &HeaderLine::new(command, &context.ledger, groups.sampled).with(more))?;
     let ns = |time: Option<Ticks>| time.and_then(|time| context.clock.ns(time));
@@ -335,6 +351,7 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
             oldest_time_ns: ns(group.oldest),
             oldest_age_ns: age(group.oldest),
             youngest_age_ns: age(group.youngest),
+            lived: lifetimes::json(group),
             site: group.site.0,
             frames: &stack.frames,
         };

@@ -19,6 +19,7 @@ mod flame;
 mod form;
 mod groups;
 mod history;
+mod lifetimes;
 mod lives;
 mod record;
 mod report;

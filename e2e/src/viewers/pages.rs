@@ -73,19 +73,33 @@ pub(super) fn dh_view(tools: &mut Tools, exported: &Exported) -> Result<Option<F
     let open = "(() => { const all = [...document.querySelectorAll('.hasKids')].filter((line) => line.innerText.includes('▶')); \
                 all.forEach((line) => line.click()); return all.length === 0; })()";
     let text = browser.text("document.body.innerText")?;
-    if exported.names.iter().any(|name| name == "leak") {
+    if exported.variant == "all" && exported.names.iter().any(|name| name == "leak") {
         picture(browser, &tools.pictures, "dhat.png")?;
     }
     browser.until(open)?;
     let all = browser.text("document.body.innerText")?;
     // `Total:     49,120 bytes (100%) in 32 blocks (100%), …`
-    let total = text.split_once("Total:").ok_or("no total")?.1;
     let number =
         |text: &str| text.trim().split([' ', '\u{a0}']).next().and_then(|word| word.replace(',', "").parse().ok());
-    let bytes = number(total).ok_or("no bytes in the total")?;
-    let blocks = total.split_once(" in ").and_then(|(_, rest)| number(rest)).ok_or("no blocks in the total")?;
-    let word = if exported.variant == "peak" { "Peak" } else { "Live" };
-    let figures: Figures = [(format!("{word}Bytes"), bytes), (format!("{word}Blocks"), blocks)].into();
+    let mut figures = Figures::new();
+    let mut line = |title: &str, word: &str| -> Result {
+        let line = text.split_once(title).ok_or_else(|| format!("no {title}"))?.1;
+        let bytes = number(line).ok_or_else(|| format!("no bytes in {title}"))?;
+        let blocks = line.split_once(" in ").and_then(|(_, rest)| number(rest));
+        figures.insert(format!("{word}Bytes"), bytes);
+        figures.insert(format!("{word}Blocks"), blocks.ok_or_else(|| format!("no blocks in {title}"))?);
+        Ok(())
+    };
+    match exported.variant.as_str() {
+        "peak" => line("Total:", "Peak")?,
+        "all" => {
+            [("Total:", "Allocated"), ("At t-gmax:", "Peak"), ("At t-end:", "Live")]
+                .iter()
+                .try_for_each(|(title, word)| line(title, word))?;
+            check!(text.contains("avg lifetime"), "the page shows no lifetimes");
+        }
+        _ => line("Total:", "Live")?,
+    }
     let problems = browser.problems()?;
     check!(problems.is_empty(), "the page complains: {problems:?}");
     Ok(Some(Found { figures, text: all }))

@@ -11,12 +11,12 @@ use crate::{Amount, Holders, Told};
 
 impl Groups {
     /// Adds up what call sites have of a figure. `by`: fields that are known of a call site. `names` means all blocks; it is what
-    /// finds names.
+    /// finds names. `lifetimes`: and for how long these blocks have lived, if sums know that.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn of_sums(
-        (sums, measure): (&SiteSums, Measure),
+        (sums, measure, lifetimes): (&SiteSums, Measure, bool),
         by: &[Field],
         names: &mut Evaluator<'_>,
         holders: &Holders,
@@ -33,7 +33,8 @@ impl Groups {
                 parts.put_sum(sum.site, Amount { samples: 0, blocks, bytes });
             }
         }
-        let groups = Groups::named(parts, by, names, holders, order, progress)?;
+        let lifetimes = sums.lifetimes.as_ref().filter(|_| lifetimes);
+        let groups = Groups::named((parts, lifetimes), by, names, holders, order, progress)?;
         let (sampled, in_flight) = (sums.sampled, sums.in_flight);
         Ok(Groups { measure: Some(measure), sampled, in_flight, ..groups })
     }

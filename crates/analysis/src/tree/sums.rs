@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter, ThreadRow};
-use heapledger_source::{FreedSum, Ledger, PeakPlace, SourceError};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, SectionKind, Site, TallyCounter, ThreadRow};
+use heapledger_source::{FreedSum, Ledger, LivedSum, PeakPlace, SourceError};
 
 use super::Amounts;
 use crate::FreesHeld;
@@ -52,6 +52,8 @@ pub struct SiteSums {
     pub is_whole: bool,
     /// By how many bytes what is said of the peak may be off; `None` if nothing is.
     pub peak_error: Option<u64>,
+    /// For how long freed blocks have lived, by call site; `None` if the recorder has not summed that.
+    pub lifetimes: Option<HashMap<Site, LivedSum>>,
     /// Whether the ledger recorded freed blocks at all.
     pub frees_recorded: bool,
     /// Frees in all. An estimate if the ledger is sampled.
@@ -66,7 +68,7 @@ pub struct SiteSums {
     pub in_flight: u64,
 }
 
-/// Sums by site as they grow. Without threads a site's number is its place: 64 bytes for each site.
+/// Sums by site as they grow. Without threads a site's number is its place: 72 bytes for each site.
 struct Holdings {
     by_thread: bool,
     /// Sites from here on are not believed.
@@ -91,7 +93,7 @@ impl Holdings {
 
     /// Adds what the recorder has summed of freed blocks.
     fn add_freed(&mut self, site: Site, sum: &FreedSum) {
-        let FreedSum { blocks, bytes, temporary_blocks, temporary_bytes, peak_blocks, peak_bytes } = *sum;
+        let FreedSum { blocks, bytes, temporary_blocks, temporary_bytes, peak_blocks, peak_bytes, lived } = *sum;
         let part = Amounts {
             freed_bytes: bytes,
             freed_blocks: blocks,
@@ -99,6 +101,7 @@ impl Holdings {
             peak_blocks,
             temporary_bytes,
             temporary_blocks,
+            lived_events: lived.events,
             ..Amounts::default()
         };
         self.put(None, site, part);
@@ -186,6 +189,8 @@ struct LiveHoldings<'e> {
     /// Those that were freed since.
     ended: &'e HashSet<u64>,
     peak: Option<&'e PeakPlace>,
+    /// The number that comes next, if it is asked for how long they have lived.
+    next_number: Option<u64>,
     sizes_unknown: u64,
 }
 
@@ -202,6 +207,7 @@ impl Fold<Entry> for LiveHoldings<'_> {
         if self.peak.is_some_and(|peak| peak.is_before(block.thread, block.number)) {
             (part.peak_bytes, part.peak_blocks) = (bytes, weight);
         }
+        part.lived_events = self.next_number.map_or(0, |next| next.saturating_sub(block.number));
         self.holdings.add(block, part);
         self.sizes_unknown += u64::from(block.size.is_none());
     }
@@ -289,8 +295,17 @@ impl SiteSums {
         let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
         let ended = freed.sum.ended.unwrap_or_default();
         let peak = place.as_ref();
-        let fresh =
-            || LiveHoldings { holdings: Holdings::new(by_thread, limit), ended: &ended, peak, sizes_unknown: 0 };
+        let next_number = match are_summed && ledger.has_lifetimes() {
+            true => Some(ledger.current_header()?.global(GlobalCounter::NextNumber)),
+            false => None,
+        };
+        let fresh = || LiveHoldings {
+            holdings: Holdings::new(by_thread, limit),
+            ended: &ended,
+            peak,
+            next_number,
+            sizes_unknown: 0,
+        };
         let live = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, progress)?;
         let mut holdings = freed.sum.holdings;
         holdings.join(live.sum.holdings);
@@ -307,6 +322,8 @@ impl SiteSums {
             filter: filter.filter(|filter| !filter.is_all()).map(|filter| filter.text().to_owned()),
             ..SiteSums::default()
         };
+        let lifetimes = summed.filter(|_| next_number.is_some());
+        found.lifetimes = lifetimes.map(|sums| sums.sites.into_iter().map(|(site, sum)| (site, sum.lived)).collect());
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
         found.frees_missing = found.frees.saturating_sub(met);
         found.is_whole = are_summed;

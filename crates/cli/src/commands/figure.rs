@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use heapledger_analysis::tree::{Measure, SiteSums};
 
+use super::not_said::{not_said, only_of_all, what};
 use super::standard::Usage;
 
 /// What is added up.
@@ -58,6 +59,9 @@ enum By {
     Temporary,
     /// The same in bytes
     TemporaryBytes,
+    /// Freed blocks, with how long they lived: of dump only
+    #[value(alias = "lifetimes")]
+    Lifetime,
 }
 
 impl FigureArgs {
@@ -88,10 +92,26 @@ impl FigureArgs {
             (By::Allocated, At::End) => Measure::AllocatedBytes,
             (By::AllocatedBlocks, At::End) => Measure::AllocatedBlocks,
             (By::Freed, At::End) => Measure::FreedBytes,
-            (By::FreedBlocks, At::End) => Measure::FreedBlocks,
+            (By::FreedBlocks | By::Lifetime, At::End) => Measure::FreedBlocks,
             (By::Temporary, At::End) => Measure::TemporaryBlocks,
             (By::TemporaryBytes, At::End) => Measure::TemporaryBytes,
         })
+    }
+
+    /// Whether it is asked for how long freed blocks have lived.
+    pub(crate) fn lifetimes(&self) -> bool {
+        self.by == By::Lifetime
+    }
+
+    /// The figure, where one is shown by itself.
+    ///
+    /// # Errors
+    /// As [`FigureArgs::measure`], and if it is asked for lifetimes.
+    pub(crate) fn single(&self) -> Result<Measure> {
+        match self.lifetimes() {
+            true => Err(Usage::new("--by lifetime is for dump --group-by fn: several figures of each").into()),
+            false => self.measure(),
+        }
     }
 
     /// Whether the figure is known of a ledger.
@@ -111,25 +131,10 @@ impl FigureArgs {
         if measure.needs_sums() && !measure.is_of_peak() && sums.sampled.is_some() {
             bail!("a sampled ledger does not say {what}");
         }
+        if self.lifetimes() && sums.lifetimes.is_none() {
+            let which = if sums.sampled.is_some() { "a sampled" } else { "this" };
+            bail!("{which} ledger does not say for how long blocks lived");
+        }
         Ok(())
-    }
-}
-
-/// Why a figure cannot be had of some blocks.
-pub(crate) fn only_of_all(measure: Measure) -> Usage {
-    Usage::new(format!("{} is known by call site, of all blocks: not with a filter or --threads", what(measure)))
-}
-
-/// Why a figure cannot be had of a ledger.
-pub(crate) fn not_said(measure: Measure) -> anyhow::Error {
-    anyhow::anyhow!("this ledger does not say {}", what(measure))
-}
-
-/// What the figure tells.
-fn what(measure: Measure) -> &'static str {
-    match measure {
-        Measure::PeakBytes | Measure::PeakBlocks => "what lived at the peak",
-        Measure::TemporaryBytes | Measure::TemporaryBlocks => "which blocks were freed at once",
-        _ => "what was allocated and freed in all",
     }
 }

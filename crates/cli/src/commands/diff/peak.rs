@@ -11,7 +11,7 @@ use heapledger_report::{Compared, DiffReport, DiffSide};
 
 use super::stacks::{STACKS, by_side, name};
 use super::{DiffArgs, Opened};
-use crate::commands::figure::{not_said, only_of_all};
+use crate::commands::not_said::{not_said, only_of_all};
 use crate::commands::standard::Usage;
 use crate::commands::{Progress, SourceText, find_names};
 

@@ -10,8 +10,8 @@ use heapledger_analysis::{Groups, Seen};
 use heapledger_report::{BlockTable, Form};
 
 use super::{DumpArgs, select};
-use crate::commands::figure::{not_said, only_of_all};
 use crate::commands::grouped::{self, Asked};
+use crate::commands::not_said::{not_said, only_of_all};
 use crate::commands::standard::Usage;
 use crate::commands::{Opened, SourceText, find_names, refresh};
 
@@ -60,7 +60,7 @@ pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &Grou
         }
         figure.check(&sums)?;
         return grouped::show(&asked, opened, (by, Scope::Blocks), |_, filter, holders, limit, progress| {
-            Groups::of_sums((&sums, measure), by, filter, holders, (order, limit), progress)
+            Groups::of_sums((&sums, measure, figure.lifetimes()), by, filter, holders, (order, limit), progress)
         });
     }
     grouped::show(&asked, opened, (by, Scope::Blocks), |ledger, filter, holders, limit, progress| {

@@ -54,7 +54,7 @@ pub(super) fn after_help(before: &str, examples: &str) -> String {
 /// Refuses what the format cannot hold.
 pub(super) fn check(args: &ExportArgs) -> Result<()> {
     args.filter.parse()?;
-    let (format, measure) = (args.format, args.figure.measure()?);
+    let (format, measure) = (args.format, args.figure.single()?);
     match (format.comparison, &args.diff) {
         (Comparison::Never, Some(_)) => {
             return Err(Usage::new(format!("{} cannot hold a comparison of two ledgers", format.name)).into());

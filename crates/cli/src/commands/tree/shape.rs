@@ -64,7 +64,7 @@ impl ShapeArgs {
     /// for. `wrappers`: with what is left out else, whether or not that is asked for.
     pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger], wrappers: bool) -> Result<Grown> {
         self.naming.check(ledgers)?;
-        self.figure.measure()?;
+        self.figure.single()?;
         let holders = self.filter.shown(wrappers)?;
         let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
         let mut builder = TreeBuilder::new(same, &holders);
