@@ -212,6 +212,8 @@ static void daemon_until(const char *file)
         setsid();
         if (fork() != 0)
             _exit(0);
+        for (int fd = 0; fd < 3; fd++)
+            close(fd); // whoever reads what is printed waits for its end else
         for (int i = 0; i < 3000 && access(file, F_OK) != 0; i++) {
             childs_block(64);
             usleep(10000);

@@ -16,6 +16,9 @@ use heapledger_e2e::tools::{command, find, heapledger};
 use heapledger_e2e::{Result, check, skip, victim};
 use serde_json::Value;
 
+/// So many forks from handlers, which interrupt hooks.
+const IN_HOOKS: u64 = 120;
+
 /// A command under `run --children`, in which a shell puts the counting library behind ours and becomes the program. Its session is `s`,
 /// its counts are `counts.PID`.
 fn under_run(scratch: &Scratch, options: &[&str], program: &Path, arguments: &[&str]) -> Result<Command> {
@@ -61,15 +64,21 @@ struct Sums {
     slack: u64,
 }
 
-/// What the ledgers of a session say, by process. Each is read, and agrees with itself.
-fn sums(session: &Path) -> Result<BTreeMap<u64, Sums>> {
+/// What the ledgers of a session say, by process. Each is read, and agrees with itself, but for so many calls.
+fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
     let mut all: BTreeMap<u64, Sums> = BTreeMap::new();
     let first = first_pid(session)?;
     // What the shell did was not counted.
     for process in processes(session)?.iter().filter(|process| process["pid"] != first || process["image"] != 0) {
         let Some(name) = process["ledger"].as_str() else { continue };
         let stats = Stats::of(session.join(name))?;
-        check_totals(&stats, &[])?;
+        let odd = stats.signed("unaccounted").unsigned_abs();
+        // A fork in the middle of a hook is the one thing that may leave a ledger uneven.
+        if odd != 0 && odd <= slack && slack >= IN_HOOKS {
+            check!(stats.losses().is_empty(), "{name}: {:?}", stats.losses());
+        } else {
+            check_totals(&stats, &[])?;
+        }
         check!(process["pid"].as_u64() == Some(stats.inner("process", "pid")), "{name} is not of {process}");
         let sums = all.entry(stats.inner("process", "pid")).or_default();
         sums.allocations += stats.number("allocations");
@@ -99,7 +108,7 @@ fn counted(scratch: &Scratch) -> Result<BTreeMap<u64, (u64, u64)>> {
 
 /// Ledgers and counts are of the same processes, and say the same; but for so many calls in each that were the middle of something.
 fn agree(scratch: &Scratch, slack: u64) -> Result<BTreeMap<u64, Sums>> {
-    let (ours, counted) = (sums(&scratch.path("s"))?, counted(scratch)?);
+    let (ours, counted) = (sums(&scratch.path("s"), slack)?, counted(scratch)?);
     let mut wrong = Vec::new();
     for (pid, (allocations, frees)) in &counted {
         let sums = ours.get(pid).copied().unwrap_or_default();
@@ -160,15 +169,14 @@ fn children_begin_while_other_threads_of_their_parent_allocate() -> Result {
 
 #[test]
 fn children_begin_in_a_handler_in_the_middle_of_a_call_of_their_parents() -> Result {
-    const FORKS: u64 = 120;
     let scratch = Scratch::new();
-    runs_as_ever(&scratch, &[], &family()?, &["handler", &FORKS.to_string()])?;
+    runs_as_ever(&scratch, &[], &family()?, &["handler", &IN_HOOKS.to_string()])?;
     // What a hook was in the middle of at the fork goes on in both, and is in the parent's ledger once more, or once less.
-    let sums = agree(&scratch, FORKS)?;
-    check!(sums.len() as u64 == FORKS + 1, "{} processes", sums.len());
-    let of_children = sums.values().filter(|sums| sums.allocations < 10_000);
-    check!(of_children.clone().count() as u64 >= FORKS, "children have done more than they could");
-    check!(of_children.clone().all(|sums| sums.allocations >= 2_990), "{:?}", of_children.collect::<Vec<_>>());
+    let sums = agree(&scratch, IN_HOOKS)?;
+    check!(sums.len() as u64 == IN_HOOKS + 1, "{} processes", sums.len());
+    // Each of them has done the same, but for the call that it was forked in.
+    let alike = sums.values().filter(|sums| (5_990..=6_010).contains(&sums.allocations)).count() as u64;
+    check!(alike >= IN_HOOKS, "{alike} are alike: {sums:?}");
     Ok(())
 }
 
@@ -230,8 +238,8 @@ fn a_daemon_outlives_run() -> Result {
         || scratch.unfinished().iter().filter(|path| path.extension().is_some_and(|end| end == "hlive")).count();
     check!(ledgers() == 1, "{:?}", scratch.unfinished());
     let recover = || run(command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()))?.good();
-    recover()?;
-    check!(ledgers() == 1, "it still runs");
+    let told = recover()?;
+    check!(ledgers() == 1, "it still runs: {}; {:?}", told.out(), scratch.unfinished());
     fs::write(&end, "").map_err(|error| error.to_string())?;
     until("the daemon has ended", || recover().is_ok() && scratch.unfinished().is_empty())?;
     let all = processes(&scratch.path("s"))?;

@@ -14,7 +14,7 @@ use super::watch::Child;
 use crate::live;
 
 /// Between two looks at first.
-const STEP: Duration = Duration::from_millis(100);
+const STEP: Duration = Duration::from_millis(10);
 /// And later this part of the time that has gone by: 200 looks while it doubles.
 const PART: u32 = 200;
 /// Looking may take this part of the time.
