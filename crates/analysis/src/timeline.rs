@@ -99,6 +99,11 @@ pub struct HeapTimeline {
 }
 
 impl HeapTimeline {
+    /// One of intervals in order and without an overlap.
+    pub fn new(points: Vec<TimelinePoint>) -> HeapTimeline {
+        HeapTimeline { points, ..HeapTimeline::default() }
+    }
+
     /// That of a ledger.
     ///
     /// # Errors

@@ -7,7 +7,8 @@ use heapledger_analysis::tree::Measure;
 
 use crate::about::TOOL;
 use crate::columns::{ValueColumn, columns};
-use crate::formats::{Comparison, ExportFormat, no_remarks};
+use crate::curve;
+use crate::formats::{Comparison, ExportFormat};
 use crate::merged::{Merged, MergedFrame};
 use crate::profile::{PlaceLine, Profile, TextId};
 use crate::text::{base_name, json, list, shown};
@@ -21,7 +22,7 @@ pub(crate) const FORMAT: ExportFormat = ExportFormat {
     needs_sizes: false,
     untold: "numbers of blocks, and single blocks with their times",
     holds,
-    remarks: no_remarks,
+    remarks: curve::remarks,
     write,
 };
 
@@ -261,19 +262,23 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     list(out, columns.iter().enumerate(), |out, (number, column)| tables.thread(out, number, column))?;
     out.write_all(b",\"counters\":")?;
     let points = if about.is_comparison() { &[] } else { profile.points.as_slice() };
-    list(out, (!points.is_empty()).then_some(points), |out, points| {
+    let live: Vec<(u64, u64)> = points.iter().map(|point| (point.ns, point.live_bytes)).collect();
+    let memory: Vec<(u64, u64)> = points.iter().filter_map(|point| Some((point.ns, point.own_memory_bytes?))).collect();
+    let counters = [("malloc", "Live bytes", live), ("RssAnon", "Anonymous memory, present or swapped out", memory)];
+    let counters = counters.iter().filter(|(_, _, values)| !values.is_empty());
+    list(out, counters, |out, (name, description, values)| {
         write!(
             out,
-            "{{\"name\":\"malloc\",\"category\":\"Memory\",\"description\":\"Live bytes\",\"pid\":\"{}\",\"mainThreadIndex\":0,\
+            "{{\"name\":\"{name}\",\"category\":\"Memory\",\"description\":\"{description}\",\"pid\":\"{}\",\"mainThreadIndex\":0,\
              \"samples\":{{\"length\":{},\"time\":",
             about.pid.unwrap_or(0),
-            points.len()
+            values.len()
         )?;
-        list(out, points, |out, point| write!(out, "{:.6}", point.ns as f64 / 1e6))?;
+        list(out, values, |out, (ns, _)| write!(out, "{:.6}", *ns as f64 / 1e6))?;
         // By how much more it is than at the point before.
         out.write_all(b",\"count\":")?;
-        let before = std::iter::once(0).chain(points.iter().map(|point| point.live_bytes));
-        shown(out, points.iter().zip(before).map(|(point, before)| i128::from(point.live_bytes) - i128::from(before)))?;
+        let before = std::iter::once(0).chain(values.iter().map(|(_, value)| *value));
+        shown(out, values.iter().zip(before).map(|((_, value), before)| i128::from(*value) - i128::from(before)))?;
         out.write_all(b"}}")
     })?;
     out.write_all(b"}\n")

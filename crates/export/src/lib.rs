@@ -14,6 +14,7 @@ mod about;
 mod callgrind;
 mod columns;
 mod compression;
+mod curve;
 mod dhat;
 mod firefox;
 mod folded;

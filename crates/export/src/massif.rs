@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::tree::{Measure, Side};
 
 use crate::about::TOOL;
+use crate::curve;
 use crate::formats::{Comparison, ExportFormat};
 use crate::frames::FrameTexts;
 use crate::merged::Merged;
@@ -14,7 +15,7 @@ use crate::text::without;
 
 pub(crate) const FORMAT: ExportFormat = ExportFormat {
     name: "massif",
-    about: "For ms_print and massif-visualizer: peak and end",
+    about: "For ms_print and massif-visualizer: peak, end and curve",
     ending: "massif.out",
     packed: None,
     comparison: Comparison::Never,
@@ -28,12 +29,15 @@ pub(crate) const FORMAT: ExportFormat = ExportFormat {
 /// Trees leave out what holds less of the whole than one in so many: a tenth of what massif's own leave out.
 const PARTS: u64 = 1000;
 
+/// As many snapshots as massif itself takes at most.
+const SNAPSHOTS: usize = 100;
+
 fn holds(measure: Measure) -> bool {
     matches!(measure, Measure::LiveBytes | Measure::PeakBytes)
 }
 
 fn remarks(profile: &Profile) -> Vec<String> {
-    let mut remarks = Vec::new();
+    let mut remarks = curve::remarks(profile);
     if !profile.about.known.peak {
         remarks.push("what lived at the peak is not known: the file has the end alone".to_owned());
     }
@@ -102,10 +106,10 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "cmd: {}", if command.is_empty() { TOOL } else { &command })?;
     writeln!(out, "time_unit: ms")?;
     let total = profile.total(Side::New);
-    let mut points = profile.points.clone();
+    let mut points = profile.thinned(SNAPSHOTS);
     if points.is_empty() {
         // Nobody knows when.
-        points.push(TimePoint { ns: 0, live_bytes: total.live_bytes, live_blocks: total.live_blocks });
+        points.push(TimePoint { ns: 0, live_bytes: total.live_bytes, own_memory_bytes: None });
     }
     let end = points.len() - 1;
     let peak = profile.about.peak_ns.filter(|_| profile.about.known.peak);

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 
 use heapledger_analysis::tree::Measure;
 
-use crate::formats::{Comparison, ExportFormat, no_remarks};
+use crate::curve;
+use crate::formats::{Comparison, ExportFormat};
 use crate::profile::{Profile, TextId};
 use crate::protobuf::Message;
 
@@ -19,7 +20,7 @@ pub(crate) const FORMAT: ExportFormat = ExportFormat {
     needs_sizes: false,
     untold: "threads of stacks, and figures of the peak beside those of the end (--at peak has those)",
     holds,
-    remarks: no_remarks,
+    remarks: curve::remarks,
     write,
 };
 
@@ -39,6 +40,7 @@ const PACKET_BYTES: usize = 1 << 20;
 /// Names of tracks, which are to differ.
 const PROCESS_TRACK: u64 = 1;
 const COUNTER_TRACK: u64 = 2;
+const MEMORY_TRACK: u64 = 3;
 /// The one sequence, which begins with nothing known.
 const SEQUENCE: u64 = 1;
 const STATE_CLEARED: u64 = 1;
@@ -193,18 +195,26 @@ fn tracks(profile: &Profile, packets: &mut Packets<'_>) -> io::Result<()> {
     track.number(1, PROCESS_TRACK).message(3, &process);
     packet.message(packet::TRACK, &track);
     packets.write(packet)?;
-    let (mut counter, mut track, mut packet) = (Message::default(), Message::default(), Message::default());
-    // UNIT_SIZE_BYTES.
-    counter.number(3, 3);
-    track.number(1, COUNTER_TRACK).number(5, PROCESS_TRACK).text(2, "live bytes").message(8, &counter);
-    packet.message(packet::TRACK, &track);
-    packets.write(packet)?;
-    for point in &profile.points {
-        let (mut event, mut packet) = (Message::default(), Message::default());
-        // TYPE_COUNTER.
-        event.number(9, 4).number(11, COUNTER_TRACK).always(30, point.live_bytes);
-        packet.always(packet::TIMESTAMP, point.ns).message(packet::TRACK_EVENT, &event);
+    let points = &profile.points;
+    let memory = points.iter().any(|point| point.own_memory_bytes.is_some());
+    let memory = memory.then_some((MEMORY_TRACK, "anonymous memory (RssAnon and swap)"));
+    for (id, name) in [(COUNTER_TRACK, "live bytes")].into_iter().chain(memory) {
+        let (mut counter, mut track, mut packet) = (Message::default(), Message::default(), Message::default());
+        // UNIT_SIZE_BYTES.
+        counter.number(3, 3);
+        track.number(1, id).number(5, PROCESS_TRACK).text(2, name).message(8, &counter);
+        packet.message(packet::TRACK, &track);
         packets.write(packet)?;
+    }
+    for point in points {
+        let memory = point.own_memory_bytes.map(|bytes| (MEMORY_TRACK, bytes));
+        for (id, value) in [(COUNTER_TRACK, point.live_bytes)].into_iter().chain(memory) {
+            let (mut event, mut packet) = (Message::default(), Message::default());
+            // TYPE_COUNTER.
+            event.number(9, 4).number(11, id).always(30, value);
+            packet.always(packet::TIMESTAMP, point.ns).message(packet::TRACK_EVENT, &event);
+            packets.write(packet)?;
+        }
     }
     Ok(())
 }

@@ -146,8 +146,9 @@ pub struct TimePoint {
     pub ns: u64,
     /// Bytes of blocks that lived.
     pub live_bytes: u64,
-    /// Blocks that lived.
-    pub live_blocks: u64,
+    /// Anonymous memory of the process, present or swapped out, less what the recorder uses, as far as it is known: the most in the time since
+    /// the point before.
+    pub own_memory_bytes: Option<u64>,
 }
 
 /// Stacks with what they hold.

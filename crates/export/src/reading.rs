@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use heapledger_analysis::tree::{Side, SiteSums};
-use heapledger_analysis::{Clock, Holders, Identity, NamedFrame, Names, Sampling, SizeSum};
+use heapledger_analysis::{Clock, HeapTimeline, Holders, Identity, NamedFrame, Names, Sampling, SizeSum};
 use heapledger_format::{CodeId, GlobalCounter, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, Module, SourceError};
 
 use crate::about::{KnownFigures, ProfileAbout};
-use crate::profile::{CodePlace, LoadedModule, PlaceLine, Profile, ProfileFunction, StackBlocks, TextId, TimePoint};
+use crate::profile::{CodePlace, LoadedModule, PlaceLine, Profile, ProfileFunction, StackBlocks, TextId};
 
 /// One of the ledgers of a profile, and what was added up in it.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,12 @@ impl Profile {
             self.add(node, thread, side, sum.amounts);
         }
         if side == Side::New {
-            self.points = self.known_points();
+            // It is of all blocks.
+            let noted = match of.sums.filter {
+                None => HeapTimeline::of(of.ledger, &of.clock)?,
+                Some(_) => HeapTimeline::default(),
+            };
+            self.points = self.curve(&noted);
         }
         Ok(nodes)
     }
@@ -160,17 +165,6 @@ impl Profile {
             *count = count.wrapping_sub(stack.own[0].live_blocks);
         }
         by_node.values().all(|rest| *rest == (0, 0)).then_some(blocks)
-    }
-
-    /// The moments of which something is known: the begin, the peak and the end.
-    fn known_points(&self) -> Vec<TimePoint> {
-        let Some(span) = self.about.span_ns else { return Vec::new() };
-        let total = self.total(Side::New);
-        let begin = TimePoint { ns: 0, live_bytes: 0, live_blocks: 0 };
-        let peak = self.about.peak_ns.filter(|ns| self.about.known.peak && *ns <= span);
-        let peak = peak.map(|ns| TimePoint { ns, live_bytes: total.peak_bytes, live_blocks: total.peak_blocks });
-        let end = TimePoint { ns: span, live_bytes: total.live_bytes, live_blocks: total.live_blocks };
-        [Some(begin), peak, Some(end)].into_iter().flatten().collect()
     }
 }
 

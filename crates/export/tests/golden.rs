@@ -147,11 +147,13 @@ fn profile() -> Profile {
         }
     }
     let total = made.profile.total(Side::New);
-    let point = |ns, live_bytes, live_blocks| TimePoint { ns, live_bytes, live_blocks };
+    let point = |ns, live_bytes, own_memory_bytes| TimePoint { ns, live_bytes, own_memory_bytes };
     made.profile.points = vec![
-        point(0, 0, 0),
-        point(1_250_000_000, total.peak_bytes, total.peak_blocks),
-        point(2_500_000_000, total.live_bytes, total.live_blocks),
+        point(0, 0, None),
+        point(10_000_000, 4096, Some(65_536)),
+        point(1_250_000_000, total.peak_bytes, None),
+        point(1_260_000_000, 12_345, Some(1 << 20)),
+        point(2_500_000_000, total.live_bytes, None),
     ];
     made.profile.sizes = Some(sizes);
     made.profile

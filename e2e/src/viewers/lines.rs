@@ -123,9 +123,11 @@ pub(super) fn ms_print(_: &mut Tools, exported: &Exported) -> Result<Option<Foun
     let roots: Vec<i64> = roots.filter_map(number).collect();
     let end = rows.last().ok_or("no snapshot")?[2];
     let mut figures: Figures = [("LiveBytes".to_owned(), end)].into();
-    if let [_, peak, _] = rows.as_slice() {
-        figures.insert("PeakBytes".to_owned(), peak[2]);
-        check!(roots == [peak[2], end], "trees of {roots:?}");
+    check!(rows.is_sorted_by_key(|row| row[1]), "time goes backwards");
+    if rows.len() > 2 {
+        let peak = rows.iter().map(|row| row[2]).max().unwrap_or(0);
+        figures.insert("PeakBytes".to_owned(), peak);
+        check!(roots == [peak, end], "trees of {roots:?}");
     } else {
         check!(roots == [end], "trees of {roots:?}");
     }
