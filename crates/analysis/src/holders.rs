@@ -8,12 +8,13 @@ use crate::query::SyntaxError;
 use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
-/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers, and
-/// `operator new`, and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
+/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers,
+/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
 const CONVENTION: &str = concat!(
     r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
-    r"|^operator new",
+    r"|^operator new|^(?u:[^()]*)::operator new(?:\[\])?(?:\(|$)",
+    r"|^os::(?:malloc|realloc|strdup|strdup_check_oom)(?:\(|$)|^(?:AllocateHeap|ReallocateHeap)(?:\(|$)",
     r"|^<?(?:alloc|core|std|hashbrown)::",
     // Traits that are the library's own affair, for types of anybody's: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`.
     r"|^<(?u:.+) as (?:alloc::(?:[a-z_]+::)+|<\[_\]>::[a-z_]+::)(?:Spec[A-Za-z]+|ConvertVec)(?:<(?u:.*)>)?>::",
@@ -177,6 +178,12 @@ mod tests {
             "CRYPTO_zalloc",
             "xrealloc.constprop.0",
             "operator new(unsigned long)",
+            "CHeapObjBase::operator new(unsigned long, MEMFLAGS)",
+            "v8::internal::Malloced::operator new[](unsigned long)",
+            "os::malloc(unsigned long, MEMFLAGS, NativeCallStack const&)",
+            "os::strdup_check_oom(char const*, MEMFLAGS)",
+            "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
+            "ReallocateHeap(char*, unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
             "std::__new_allocator<int>::allocate(unsigned long, void const*)",
             "void std::vector<int>::_M_realloc_insert<int>(int*)",
             "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
@@ -223,6 +230,9 @@ mod tests {
             "mystd::f()",
             "f(std::string)",
             "allocate_table",
+            "os::mallocate(int)",
+            "Heaps::AllocateHeap(int)",
+            "made(Pool::operator new(int))",
             "dup2",
             "jv_parse",
             "heapledger::main",
