@@ -163,9 +163,10 @@ impl HeapTimeline {
         self.points.last().map_or(0, |point| point.end_ns)
     }
 
-    /// The interval in which live bytes were highest: the first, if several were.
+    /// The interval in which live bytes were highest: if several were, the first of which it is known how many blocks lived then. (What was cut where
+    /// somebody else began to look may seem as high as what followed.)
     pub fn peak(&self) -> Option<&TimelinePoint> {
-        self.points.iter().rev().max_by_key(|point| point.highest_bytes)
+        self.points.iter().rev().max_by_key(|point| (point.highest_bytes, point.highest_blocks.is_some()))
     }
 
     /// When the peak was, in nanoseconds since the ledger began: the moment that `stats` tells.
@@ -321,6 +322,9 @@ mod tests {
         let timeline = timeline(vec![point(0, 1, 5, (5, 1)), point(1, 2, 9, (9, 2)), point(2, 3, 9, (9, 3))]);
         assert_eq!(timeline.peak().map(|peak| peak.highest_ns), Some(2));
         assert_eq!(timeline.most_memory(), None);
+        let mut known = timeline.clone();
+        known.points[2].highest_blocks = Some(4);
+        assert_eq!(known.peak().map(|peak| peak.highest_ns), Some(3), "how many blocks that were is known");
         assert_eq!(HeapTimeline::default().peak(), None);
     }
 
