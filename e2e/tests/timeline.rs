@@ -236,6 +236,14 @@ fn without_run_the_recorder_notes_it() -> Result {
     // Of a program that goes on as well: it is not stopped.
     let (whole, points) = timeline(Path::new(&grows.child.id().to_string()))?;
     check!(number(&whole, "peak_bytes") > 50 * MIB && points.len() > 1, "{whole}");
+    // What memory it has now is there to be asked, and what it had is not.
+    let (last, before) = points.split_last().ok_or("no points")?;
+    let now = last["resident_bytes"].as_u64().unwrap_or(0);
+    // The 2 MiB that it holds, less what is taken for the recorder's tables: there that is more than they are by a little.
+    check!(now > MIB && last["seen_by"] == "totals", "{last}");
+    check!(before.iter().all(|point| point["resident_bytes"].is_null()), "{before:?}");
+    let text = shown(Path::new(&grows.child.id().to_string()), &[])?.out();
+    check!(text.contains(" now; anonymous memory") && !text.contains("   RSS\n"), "{text}");
     grows.end()?;
     let ledgers = recover(&scratch)?;
     by_the_recorder_alone(ledgers.first().ok_or("nothing is recovered")?)

@@ -6,6 +6,15 @@ use heapledger_source::{Ledger, SourceError};
 
 use crate::clock::Clock;
 
+/// Parts of the recorder's memory that are anonymous memory of the process.
+const OWN_TABLES: [GlobalCounter; 5] = [
+    GlobalCounter::SitesPrivateBytes,
+    GlobalCounter::ShadowBytes,
+    GlobalCounter::ThreadsPrivateBytes,
+    GlobalCounter::GuardTablesBytes,
+    GlobalCounter::GuardWaitingBytes,
+];
+
 /// Who saw what a point says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeenBy {
@@ -128,7 +137,7 @@ impl HeapTimeline {
         let last = all.last().map_or(Ticks(0), TimePoint::end);
         if clock.end() > last {
             let live = bytes_allocated.saturating_sub(bytes_freed);
-            let end = TimePoint {
+            let mut end = TimePoint {
                 begin: last,
                 looks: 1,
                 known: known::TOTALS | known::BLOCKS,
@@ -142,6 +151,12 @@ impl HeapTimeline {
                 bytes_allocated,
                 ..TimePoint::default()
             };
+            // Of a running process the kernel tells what there is now.
+            if let Some((present, swapped)) = ledger.memory_now() {
+                let own: u64 = OWN_TABLES.iter().map(|counter| header.global(*counter)).fold(0, u64::saturating_add);
+                end.known |= known::RESIDENT;
+                (end.resident_bytes, end.swapped_bytes) = (present.saturating_sub(own), swapped);
+            }
             all.push(end.with_end(clock.end()));
         }
         raise_to_peak(&mut all, &header);
@@ -172,6 +187,11 @@ impl HeapTimeline {
     /// When the peak was, in nanoseconds since the ledger began: the moment that `stats` tells.
     pub fn peak_ns(&self) -> Option<u64> {
         self.header_peak_ns.or(self.peak().map(|peak| peak.highest_ns))
+    }
+
+    /// Whether somebody looked at the program's memory over time; else nothing is known of it, or what it is now.
+    pub fn has_memory_over_time(&self) -> bool {
+        self.points.iter().any(|point| point.seen_by == SeenBy::Run && point.own_memory_bytes().is_some())
     }
 
     /// The one in which the program's own memory was most, if that is known.

@@ -316,6 +316,11 @@ impl Ledger {
         system::mapping_at(self.pid_if_running()?, address)
     }
 
+    /// Anonymous memory of the process that is present, and what of it is swapped out, in bytes; the recorder's is in it. `None` if it is not running here.
+    pub fn memory_now(&self) -> Option<(u64, u64)> {
+        system::anonymous_memory(self.pid_if_running()?)
+    }
+
     /// The process, as this system numbers it, if it is running here.
     pub(crate) fn pid_if_running(&self) -> Option<u32> {
         let running = self.is_running();

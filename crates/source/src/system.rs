@@ -46,6 +46,17 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     running(pid).map(|running| running.start_ticks)
 }
 
+/// Anonymous memory of a process that is present, and what of it is swapped out: `RssAnon` and `VmSwap` of `/proc/PID/status`, in bytes.
+pub(crate) fn anonymous_memory(pid: u32) -> Option<(u64, u64)> {
+    let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let of = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some((of("RssAnon")?, of("VmSwap").unwrap_or(0)))
+}
+
 fn has_ended(state: u8) -> bool {
     matches!(state, b'Z' | b'X')
 }

@@ -20,8 +20,9 @@ use super::{FormArgs, LedgerArgs, unless_pipe_closed};
 Live bytes over time, and below them what memory the process had of its own
 (RSS). The highest point is the peak. `run` looks from outside, every 10 ms at
 first; of a long run at most 2,000 intervals are kept, each with its highest.
-What a program has noted itself when it allocated, without RSS, is shown while
-it runs, and where no `run` stood beside it or that was killed.
+What a program has noted itself when it allocated is shown while it runs, with
+the RSS that it has now, and where no `run` stood beside it or that was killed,
+without RSS.
 
 Examples:
   heapledger timeline heapledger.jq.4711.hl

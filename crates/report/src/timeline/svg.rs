@@ -42,7 +42,8 @@ pub(super) fn write(report: &TimelineReport<'_>, out: &mut dyn Write) -> io::Res
     let width = WIDTH - LEFT - RIGHT;
     let columns = timeline.columns(width as usize);
     let peak = timeline.peak().map_or(0, |peak| peak.highest_bytes);
-    let most = timeline.most_memory().and_then(TimelinePoint::own_memory_bytes);
+    let most = timeline.most_memory().filter(|_| timeline.has_memory_over_time());
+    let most = most.and_then(TimelinePoint::own_memory_bytes);
     let mut lines: Vec<String> =
         facts(timeline, figures).into_iter().map(|(name, text)| format!("{name}: {text}")).collect();
     lines.extend(seen.notes.iter().map(sentence));

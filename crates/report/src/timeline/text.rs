@@ -39,7 +39,8 @@ pub(super) fn write(report: &TimelineReport<'_>, out: &mut dyn Write) -> io::Res
         paint.strong(paint.cut(&title, if paint.columns == 0 { usize::MAX } else { paint.columns }))
     )?;
     let peak = timeline.peak().map_or(0, |peak| peak.highest_bytes);
-    let most = timeline.most_memory().and_then(TimelinePoint::own_memory_bytes);
+    let most = timeline.most_memory().filter(|_| timeline.has_memory_over_time());
+    let most = most.and_then(TimelinePoint::own_memory_bytes);
     let labels = labels(ROWS, peak, figures).into_iter();
     let labels: Vec<String> =
         labels.chain(most.map_or_else(Vec::new, |most| self::labels(MEMORY_ROWS, most, figures.known()))).collect();
@@ -185,14 +186,13 @@ pub(super) fn facts(timeline: &HeapTimeline, figures: Figures) -> Vec<(&'static 
         let swapped = timeline.points.iter().filter_map(|point| point.swapped_bytes).max().unwrap_or(0);
         let swapped =
             if swapped == 0 { String::new() } else { format!("; up to {} swapped out", known.bytes(swapped)) };
-        facts.push((
-            "RSS",
-            format!(
-                "{} at most, after {}{swapped}; anonymous memory of the process, without the recorder's",
-                known.bytes(bytes),
-                span(most.end_ns)
-            ),
-        ));
+        let when = match timeline.has_memory_over_time() {
+            true => format!("at most, after {}", span(most.end_ns)),
+            false => "now".to_owned(),
+        };
+        let bytes = known.bytes(bytes);
+        facts
+            .push(("RSS", format!("{bytes} {when}{swapped}; anonymous memory of the process, without the recorder's")));
     }
     let faults = timeline.points.iter().rev().find_map(|point| point.minor_faults.zip(point.major_faults));
     if let Some((minor, major)) = faults {
@@ -222,7 +222,7 @@ fn seen(timeline: &HeapTimeline) -> String {
             "by run, from outside; {} by the recorder alone, when something was allocated or freed: no RSS",
             alone.join(" and ")
         ),
-        (false, _) => "by the recorder alone, when something was allocated or freed: no RSS".to_owned(),
+        (false, _) => "by the recorder alone, when something was allocated or freed: no RSS over time".to_owned(),
     };
     let coarsest = timeline.coarsest_ns();
     if coarsest > COARSE_NS {
