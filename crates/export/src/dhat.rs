@@ -12,7 +12,7 @@ use crate::text::{json, list, shown};
 
 pub(crate) const FORMAT: ExportFormat = ExportFormat {
     name: "dhat",
-    about: "For dh_view.html of valgrind: one figure; --by allocated: lifetimes, too",
+    about: "For dh_view.html of valgrind; lifetimes by --by allocated",
     ending: "dhat.json",
     packed: None,
     comparison: Comparison::Never,
