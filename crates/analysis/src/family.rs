@@ -9,11 +9,13 @@ use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 
 mod alike;
 mod inherited;
+mod look;
 mod losses;
 mod programs;
 
 pub use alike::{AlikeProcesses, alike};
 pub use inherited::{AncestorBlocks, BlockOfAncestor, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
+pub use look::{FamilyLook, FamilyLooks, ProcessLook};
 pub use losses::{FamilyNote, family_notes, joined};
 pub use programs::{ProgramChange, ProgramTotals, programs_changed};
 

@@ -15,11 +15,12 @@ use heapledger_report::Namer;
 use heapledger_report::Paint;
 use heapledger_source::Ledger;
 
-use crate::commands::opening::{member_path, mention_others, open_no_log};
+use crate::commands::opening::{member_path, mention_others, open_no_log, whole_session};
 use crate::commands::standard::Usage;
 use crate::commands::{NamingArgs, TopArgs};
 
 mod batch;
+mod session;
 
 #[cfg(feature = "tui")]
 mod reader;
@@ -49,6 +50,18 @@ pub(crate) fn run(args: &TopArgs) -> Result<()> {
     if args.form.get().is_for_programs() && args.batch.is_none() {
         let (name, _) = args.form.get().words();
         return Err(Usage::new(format!("--{name} needs --batch N: the number of looks to write")).into());
+    }
+    if whole_session(&args.ledger.ledger, &args.ledger.view.opening.members)?.is_some() {
+        let watched = session::WatchedSession::new(args)?;
+        return match args.batch {
+            Some(looks) => session::batch(watched, looks),
+            #[cfg(feature = "tui")]
+            None => screen::session::run(watched),
+            #[cfg(not(feature = "tui"))]
+            None => {
+                anyhow::bail!("this heapledger was built without its screen; `heapledger top --batch 1` prints a look")
+            }
+        };
     }
     let (filter, holders) = (args.filter.parse()?, args.filter.holders()?);
     let target = &args.ledger.ledger;

@@ -308,3 +308,24 @@ fn exported_stacks_begin_with_their_process() {
         );
     }
 }
+
+#[test]
+fn top_looks_at_the_processes_that_run() {
+    let scratch = Scratch::new("cli-sessions-top");
+    session(&scratch, "build");
+    // A process that has no end in the file, and whose ledger says that it is gone.
+    let mut writer = FamilyWriter::reopen(&scratch.join("build")).unwrap();
+    write(&scratch.join("build/late.300.heapledger"), 300, "late", 4);
+    let late = FamilyProcess { pid: 300, start_ticks: 300, program: "late".into(), ..FamilyProcess::default() };
+    writer.append(&FamilyLine::Process(late)).unwrap();
+    let lines = json(&scratch, &["top", "build", "--batch", "0", "--json"]);
+    assert_eq!(lines.len(), 3, "the session has ended, and so do the looks: {lines:?}");
+    assert_eq!((&lines[0]["command"], &lines[1]["type"]), (&"top".into(), &"family_look".into()));
+    assert_eq!((&lines[1]["running"], &lines[1]["ended"], &lines[1]["goes_on"]), (&0.into(), &5.into(), &false.into()));
+    let (status, out, err) = tell(&scratch, &["top", "build", "--batch", "3"]);
+    assert!(status == 0 && out.contains("0 processes run with 0 B, 5 have ended; the session has ended"), "{out}{err}");
+    for words in [&["top", "build", "--mark", "--batch", "1"][..], &["top", "build", "--csv", "--batch", "1"]] {
+        let (status, _, err) = tell(&scratch, words);
+        assert!(status == 2 && err.contains("SESSION:PID"), "{words:?}: {err}");
+    }
+}

@@ -9,10 +9,12 @@ use crate::{Ending, Form, Paint, Report, ReportError};
 
 mod csv;
 mod json;
+mod look;
 mod rows;
 mod run;
 mod text;
 
+pub use look::FamilyLookReport;
 pub use run::{FamilyRun, largest_holder};
 pub(crate) use text::command;
 

@@ -29,6 +29,7 @@ above it; the first line says how often.
 Examples:
   heapledger top 4711                    a process that is being recorded
   heapledger top heapledger.jq.4711.hl   a finished ledger, to explore
+  heapledger top build                   the processes of a session
   heapledger top --where 'size >= 64K' --group-by stack 4711
   heapledger top --batch 10 -i 60 4711   ten looks as text, a minute apart
   heapledger top --batch 2 -i 600 --mark 4711   what ten minutes left behind

@@ -26,6 +26,7 @@ mod app;
 mod chart;
 mod draw;
 mod pages;
+pub(super) mod session;
 mod terminal;
 mod theme;
 
