@@ -192,7 +192,7 @@ impl Display for RunSummary<'_> {
         if self.children > 0 {
             let processes = counted(self.children, "child process was", "child processes were");
             let little = if own.allocations < LITTLE { "; this program itself did little" } else { "" };
-            let remedy = "to see one, put `heapledger run --` before its command where that is started";
+            let remedy = "`heapledger run --children` records them, too";
             writeln!(f, "  children     {}", lines(&format!("{processes} not watched{little}; {remedy}")))?;
         }
         if let Some((first, others)) = self.earlier.split_last() {
@@ -368,7 +368,7 @@ heapledger: jq ended with status 0 after 1.24 s
       2.00 KiB in 3 blocks       main
   incomplete   12 stacks were cut at the depth limit.
   names        To see more: `apt install jq-dbgsym`.
-  children     2 child processes were not watched; to see one, put `heapledger run --` before its command where that is started
+  children     2 child processes were not watched; `heapledger run --children` records them, too
   ledger       heapledger.jq.42.hl (1.00 MiB)
   next         heapledger flame --at peak heapledger.jq.42.hl
 ";
@@ -452,12 +452,17 @@ heapledger: jq ended with status 0 after 1.24 s
         );
         assert!(text.starts_with("heapledger: jq was killed by SIGTERM after"));
         assert!(
-            text.contains("1 child process was not watched; this program itself did little; to see one, put `"),
+            text.contains(
+                "1 child process was not watched; this program itself did little; `heapledger run --children`"
+            ),
             "{text}"
         );
         assert!(text.contains("live at end  nothing"));
         assert!(!text.contains("incomplete"));
         let text = shown(ProgramEnd::Status(0), &RunFigures { allocations: 9_000, ..RunFigures::default() }, 2);
-        assert!(text.contains("  children     2 child processes were not watched; to see one, put `"), "{text}");
+        assert!(
+            text.contains("  children     2 child processes were not watched; `heapledger run --children`"),
+            "{text}"
+        );
     }
 }
