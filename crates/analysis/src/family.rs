@@ -8,12 +8,14 @@ use heapledger_source::{Family, FamilyMemory, Ledger, Member, MemberEnd, MemberL
 use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 
 mod alike;
+mod ancestors;
 mod inherited;
 mod look;
 mod losses;
 mod programs;
 
 pub use alike::{AlikeProcesses, alike};
+pub use ancestors::{Inheritance, inherited_frees};
 pub use inherited::{AncestorBlocks, BlockOfAncestor, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
 pub use look::{FamilyLook, FamilyLooks, ProcessLook};
 pub use losses::{FamilyNote, family_notes, joined};

@@ -62,8 +62,8 @@ pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wante
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};
 pub use family::{
     AlikeProcesses, AncestorBlocks, BlockOfAncestor, FamilyLook, FamilyLooks, FamilyNote, FamilySummary, FamilyTotals,
-    ForkPlace, FreedBlock, FreedOfParent, MemberRead, MemberTotals, ProcessLook, ProcessTotals, ProgramChange,
-    ProgramTotals, alike, family_notes, freed_blocks, joined, programs_changed,
+    ForkPlace, FreedBlock, FreedOfParent, Inheritance, MemberRead, MemberTotals, ProcessLook, ProcessTotals,
+    ProgramChange, ProgramTotals, alike, family_notes, freed_blocks, inherited_frees, joined, programs_changed,
 };
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::{Holders, begins_program, is_in_rust_library};

@@ -329,3 +329,41 @@ fn top_looks_at_the_processes_that_run() {
         assert!(status == 2 && err.contains("SESSION:PID"), "{words:?}: {err}");
     }
 }
+
+#[test]
+fn a_free_of_an_inherited_block_leads_to_its_parent() {
+    use heapledger_format::family::{ForkCut, InheritedFree};
+    use heapledger_format::{Kind, SectionKind, ThreadRowPlus1, Ticks, Word};
+    let scratch = Scratch::new("cli-sessions-fork");
+    session(&scratch, "build");
+    let mut parent = Builder::new();
+    parent
+        .id([7; 16])
+        .block(0x1000, 100)
+        .process("pid", "100")
+        .process("program", "make")
+        .process("start_ticks", "100");
+    parent.write(&scratch.join("build/make.100.heapledger")).unwrap();
+    let mut child = Builder::new();
+    let codec = heapledger_format::bytes::Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
+    child.codec(codec.order, codec.word).process("pid", "200").process("ppid", "100").process("program", "make");
+    child.process("start_ticks", "200").process("parent_id", &"07".repeat(16));
+    let (mut cut, mut free) = (vec![0; 16], vec![0; 40]);
+    assert!(ForkCut { time: Word(1), number_plus_1: Word(9) }.write(codec, &mut cut));
+    let by = u32::from(Kind::FREE.0);
+    let (address, time, thread) = (Word(0x1000), Ticks(5), ThreadRowPlus1(1));
+    let element =
+        InheritedFree { address, time, site: Default::default(), thread, by, reserved: 0, number_plus_1: Word(4) };
+    assert!(element.write(codec, &mut free));
+    child.section(SectionKind::Cut as u16, 16, cut).section(SectionKind::Inherited as u16, 40, free);
+    child.write(&scratch.join("build/make.200.heapledger")).unwrap();
+    let (status, out, err) = tell(&scratch, &["history", "--addr", "0x1000", "build:200"]);
+    assert_eq!(status, 0, "{out}{err}");
+    for part in
+        ["was freed here by free, number 3", "a block of 100 B that was inherited from make 100", "build:100` shows"]
+    {
+        assert!(err.contains(part), "no {part} in {err}");
+    }
+    let (status, _, err) = tell(&scratch, &["history", "--addr", "0x2000", "build:200"]);
+    assert!(status == 0 && !err.contains("inherited"), "{err}");
+}

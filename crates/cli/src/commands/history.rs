@@ -15,6 +15,7 @@ use super::{Opened, Progress, SourceText, find_names, needs_addresses, refresh, 
 use crate::say;
 
 mod args;
+mod inherited;
 mod lives;
 mod tables;
 

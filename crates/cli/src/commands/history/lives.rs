@@ -6,7 +6,7 @@ use heapledger_analysis::{Lives, Seen, Wanted};
 use heapledger_report::LivesReport;
 use heapledger_source::Ledger;
 
-use super::{HistoryArgs, names};
+use super::{HistoryArgs, inherited, names};
 use crate::commands::{Opened, Progress, refresh};
 
 /// Shows every life of an address.
@@ -29,5 +29,6 @@ pub(super) fn show(args: &HistoryArgs, earlier: &[Ledger], opened: Opened, addre
     let seen = Seen::of(&ledger, lives.in_flight)?;
     let mut report =
         LivesReport { context: &context, threads_recorded, address, lives: &lives, names: &mut names, seen };
-    args.ledger.view.present(args.form.get(), &mut report)
+    args.ledger.view.present(args.form.get(), &mut report)?;
+    inherited::tell(&ledger, address)
 }
