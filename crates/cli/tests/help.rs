@@ -48,7 +48,7 @@ fn bash_completes() {
         let offered = bash_offers(&script, &["heapledger", &name, "--"]);
         let help = told(&[&name, "--help"]);
         let options = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
-        let long = options.filter_map(|line| line.split([' ', ',']).find(|word| word.starts_with("--")));
+        let long = options.filter_map(|line| line.split([' ', ',', '[']).find(|word| word.starts_with("--")));
         for option in long {
             assert!(offered.contains(option), "{name} {option} is not among {offered:?}");
         }

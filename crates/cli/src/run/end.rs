@@ -116,9 +116,16 @@ pub(crate) fn finish(
     if let Some(family) = outcome.family {
         super::family::close(family, left.children, outcome.ended.status, &ledger, &written, &earlier);
     }
-    if let Some(family) = outcome.family.filter(|_| !arguments.quiet) {
-        if let Err(problem) = super::family::tell(family, outcome, arguments) {
-            say(&format!("{}: {problem:#}", family.directory.display()));
+    if let Some(family) = outcome.family.filter(|_| !arguments.quiet || arguments.error_exitcode.is_some()) {
+        match super::family::summed(family) {
+            Ok(summed) => {
+                let all = summed.1.totals.errors.max(errors).saturating_add(unrecorded);
+                outcome.errors.set(i32::try_from(all).unwrap_or(i32::MAX));
+                if !arguments.quiet {
+                    super::family::tell(family, &summed, outcome, arguments);
+                }
+            }
+            Err(problem) => say(&format!("{}: {problem:#}", family.directory.display())),
         }
     } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.

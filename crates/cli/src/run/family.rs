@@ -84,28 +84,35 @@ pub(super) fn close(
     }
 }
 
-/// Says what became of all of them, on one screen.
+/// A session and what it comes to.
+pub(super) type Summed = (Family, FamilySummary);
+
+/// Reads all of its ledgers.
 ///
 /// # Errors
-/// If the session cannot be read again.
-pub(super) fn tell(family: &FamilyOutcome, outcome: &Outcome<'_>, arguments: &RunArgs) -> Result<()> {
+/// If its list cannot be read again.
+pub(super) fn summed(family: &FamilyOutcome) -> Result<Summed> {
     let session = Family::open(&family.directory)?;
     let mut progress = Progress::of_ours("reading the ledgers", false);
     let mut show = |part: f32| progress.bytes((f64::from(part) * 1e6) as u64, 1_000_000);
     let summary = FamilySummary::of(&session, SystemTime::now(), &mut show);
-    let sites = largest_holder(&summary).and_then(|index| {
+    Ok((session, summary))
+}
+
+/// Says what became of all of them, on one screen.
+pub(super) fn tell(family: &FamilyOutcome, (session, summary): &Summed, outcome: &Outcome<'_>, arguments: &RunArgs) {
+    let sites = largest_holder(summary).and_then(|index| {
         let process = summary.tree.processes.get(index)?;
         let last = session.members.get(*process.images.last()?)?;
         let ledger = last.open().ok().flatten()?;
         Some((index, super::sites::told(&ledger, outcome.ended.span, &mut |_| {}).ok()?.live))
     });
-    drop(progress);
     let run = FamilyRun {
         name: &locate::short_name(outcome.name).display().to_string(),
         end: super::end::program_end(outcome.ended.status),
         span: outcome.ended.span,
-        family: &session,
-        summary: &summary,
+        family: session,
+        summary,
         path: &shell(&family.directory),
         bytes: bytes_in(&family.directory),
         sites: sites.as_ref().map(|(index, sites)| (*index, sites.as_slice())),
@@ -119,7 +126,6 @@ pub(super) fn tell(family: &FamilyOutcome, outcome: &Outcome<'_>, arguments: &Ru
             "{count} still running: {names}\n  when they have ended, `heapledger recover` finishes their ledgers; `run --wait` waits"
         ));
     }
-    Ok(())
 }
 
 /// Bytes of the files in a session's directory.

@@ -68,16 +68,13 @@ impl Memory {
     /// What they hold now; `None` if none is there.
     pub(super) fn look<'c>(&mut self, children: impl Iterator<Item = &'c Child>) -> Option<FamilyMemory> {
         self.find_first();
-        let first = self.first.as_ref().map(|(_, file)| ((self.pid, self.start_ticks), file));
+        let first = self.first.as_ref().map(|(_, file)| (self.pid, self.start_ticks, live_bytes(file)));
         let others = children.filter_map(|child| {
             let process = child.process.as_ref()?;
-            Some(((process.pid, process.start_ticks), child.file()))
+            Some((process.pid, process.start_ticks, child.file().ok().and_then(|file| live_bytes(&file))))
         });
-        let mut held: Vec<(u32, u64, u64)> = first
-            .into_iter()
-            .chain(others)
-            .filter_map(|((pid, start), file)| Some((pid, start, live_bytes(file)?)))
-            .collect();
+        let known = |(pid, start, bytes): (u32, u64, Option<u64>)| Some((pid, start, bytes?));
+        let mut held: Vec<(u32, u64, u64)> = first.into_iter().chain(others).filter_map(known).collect();
         if held.is_empty() {
             return None;
         }

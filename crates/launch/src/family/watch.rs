@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,10 @@ use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
 use crate::sys;
 
+/// Ledgers that are held open: there is a limit on descriptors.
+const HELD_MAX: usize = 128;
 /// Processes whose ends the system tells of; the others are asked after.
-const TOLD_MAX: usize = 256;
+const TOLD_MAX: usize = 128;
 /// How often that is done.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// A recorder that has not begun after this time never will, if nobody has its file.
@@ -36,8 +39,8 @@ const PROBLEMS_MAX: usize = 16;
 /// A program of a process that is recorded.
 pub(super) struct Child {
     live: Live,
-    /// Held open: somebody may remove it.
-    file: File,
+    /// Held open, as long as there are not too many: somebody may remove it.
+    file: Option<File>,
     appeared: Instant,
     /// What its ledger says, once it does.
     pub(super) process: Option<FamilyProcess>,
@@ -46,20 +49,24 @@ pub(super) struct Child {
 }
 
 impl Child {
-    fn open(live: Live) -> Option<Child> {
-        let mut options = fs::OpenOptions::new();
-        let file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&live.path).ok()?;
-        Some(Child { live, file, appeared: Instant::now(), process: None, end: None })
+    fn new(live: Live, is_held: bool) -> Child {
+        let file = if is_held { open(&live.path).ok() } else { None };
+        Child { live, file, appeared: Instant::now(), process: None, end: None }
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.file.as_ref().map_or_else(|| open(&self.live.path), File::try_clone)
     }
 
     /// Its ledger; `None` as long as nothing is in it.
     fn ledger(&self) -> Result<Option<Ledger>, LaunchError> {
-        finish::open_file(self.file.try_clone().map_err(LaunchError::System)?, &self.live)
+        finish::open_file(self.file().map_err(LaunchError::of(&self.live.path))?, &self.live)
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 /// All of them.
@@ -146,8 +153,9 @@ impl Watch {
         for live in live::of_session(&self.plan.base, &self.plan.session) {
             let is_known =
                 live.pid.is_none() || self.children.contains_key(&live.path) || self.given_up.contains(&live.path);
-            if !is_known && let Some(child) = Child::open(live) {
+            if !is_known {
                 self.appeared += 1;
+                let child = Child::new(live, self.children.len() < HELD_MAX);
                 self.children.insert(child.live.path.clone(), child);
             }
         }
@@ -259,9 +267,11 @@ impl Watch {
     /// No further process is recorded when there are too many, or their unfinished ledgers are too large.
     fn limit(&mut self) {
         let bytes: u64 = match self.plan.bytes_max {
-            Some(_) => {
-                self.children.values().filter_map(|child| Some(child.file.metadata().ok()?.blocks() * 512)).sum()
-            }
+            Some(_) => self
+                .children
+                .values()
+                .filter_map(|child| Some(fs::metadata(&child.live.path).ok()?.blocks() * 512))
+                .sum(),
             None => 0,
         };
         let too_large = self.plan.bytes_max.is_some_and(|most| bytes > most);
