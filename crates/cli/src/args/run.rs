@@ -208,7 +208,7 @@ fn children_arguments(command: Command) -> Command {
                 .value_parser(OsStringValueParser::new().try_map(patterns))
                 .help(
                     "Record child processes, too, forked ones and programs that they start, each in a ledger of its own in the \
-                     directory --output; only those of these names if some are given, as in --children='cc1plus|python*'",
+                     directory --output; only programs of certain names if some are given: 'cc1plus|python*'",
                 ),
         )
         .arg(
