@@ -116,16 +116,9 @@ pub(crate) fn finish(
     if let Some(family) = outcome.family {
         super::family::close(family, left.children, outcome.ended.status, &ledger, &written, &earlier);
     }
-    if let Some(family) = outcome.family.filter(|_| !arguments.quiet || arguments.error_exitcode.is_some()) {
-        match super::family::summed(family) {
-            Ok(summed) => {
-                let all = summed.1.totals.errors.max(errors).saturating_add(unrecorded);
-                outcome.errors.set(i32::try_from(all).unwrap_or(i32::MAX));
-                if !arguments.quiet {
-                    super::family::tell(family, &summed, outcome, arguments);
-                }
-            }
-            Err(problem) => say(&format!("{}: {problem:#}", family.directory.display())),
+    if let Some(family) = outcome.family {
+        if !arguments.quiet || arguments.error_exitcode.is_some() {
+            tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));
         }
     } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
@@ -149,6 +142,22 @@ pub(crate) fn finish(
             }
             Err(problem) => say(&format!("{}: {problem:#}", written.path.display())),
         }
+    }
+}
+
+/// The summary of all processes; and how many errors were found in all of them, of which `own` are the program's, which has the number `pid`.
+fn tell_of_all(arguments: &RunArgs, outcome: &Outcome<'_>, family: &FamilyOutcome, (pid, own): (Option<u32>, u64)) {
+    match super::family::summed(family) {
+        Ok(summed) => {
+            let processes = summed.1.tree.processes.iter().zip(&summed.1.processes);
+            let others = processes.filter(|(process, _)| Some(process.pid) != pid).map(|(_, figures)| figures.errors);
+            let all = others.fold(own, u64::saturating_add);
+            outcome.errors.set(i32::try_from(all).unwrap_or(i32::MAX));
+            if !arguments.quiet {
+                super::family::tell(family, &summed, outcome, arguments);
+            }
+        }
+        Err(problem) => say(&format!("{}: {problem:#}", family.directory.display())),
     }
 }
 
