@@ -99,6 +99,9 @@ pub enum State {
     Stopped = 3,
 }
 
+/// What stands at [`at::BYTE_ORDER`], in the ledger's byte order.
+const BYTE_ORDER_MARK: u64 = 0x0102;
+
 impl State {
     /// The state of this number; unknown ones count as stopped.
     pub const fn from_number(number: u8) -> State {
@@ -399,6 +402,15 @@ impl Header {
 
     /// Writes the header; returns its length, or `None` if `bytes` is too short.
     pub fn write(&self, bytes: &mut [u8]) -> Option<usize> {
+        self.write_marked(bytes, BYTE_ORDER_MARK)
+    }
+
+    /// The same without the mark of the byte order, at no moment: readers keep off until it is written.
+    pub fn write_unready(&self, bytes: &mut [u8]) -> Option<usize> {
+        self.write_marked(bytes, 0)
+    }
+
+    fn write_marked(&self, bytes: &mut [u8], mark: u64) -> Option<usize> {
         let codec = self.codec;
         let word = codec.word;
         let length = self.bytes();
@@ -406,7 +418,7 @@ impl Header {
         bytes.fill(0);
         bytes.get_mut(..8)?.copy_from_slice(&MAGIC);
         let mut put = |place, width, value| codec.put(bytes, place, width, value);
-        put(at::BYTE_ORDER, 2, 0x0102);
+        put(at::BYTE_ORDER, 2, mark);
         put(at::VERSION, 1, u64::from(VERSION));
         put(at::WORD, 1, word.bytes() as u64);
         put(at::MACHINE, 2, u64::from(self.machine));

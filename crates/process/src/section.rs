@@ -12,7 +12,7 @@ use heapledger_format::section::row;
 use heapledger_linux::memory::{self, FileMapping};
 use heapledger_linux::syscall::{self, Errno};
 
-use crate::ledger::{CODEC, PAGE_BYTES};
+use crate::ledger::PAGE_BYTES;
 use crate::private::Alone;
 
 /// The words of a ledger's header.
@@ -34,8 +34,7 @@ impl HeaderPage {
         }
         // SAFETY: the first pages were just backed, and nobody else knows the mapping yet.
         let page = unsafe { core::slice::from_raw_parts_mut(mapping.base(), HEADER_BYTES_MAX) };
-        header.write(page);
-        CODEC.put(page, header::at::BYTE_ORDER, 2, 0);
+        header.write_unready(page);
         Some((HeaderPage(mapping.base() as usize), mapping))
     }
 

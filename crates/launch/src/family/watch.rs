@@ -17,7 +17,7 @@ use nix::unistd::read;
 
 use super::memory::Memory;
 use super::outside::Outside;
-use super::{FamilyEnd, FamilyOutcome, FamilyPlan, STOP_WITH_LAST, has_exited, ledger_in, process_of};
+use super::{FamilyEnd, FamilyOutcome, FamilyPlan, STOP_WITH_LAST, has_exited, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
 use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
@@ -27,6 +27,10 @@ use crate::sys;
 const HELD_MAX: usize = 128;
 /// Processes whose ends the system tells of; the others are asked after.
 const TOLD_MAX: usize = 128;
+/// Ledgers are looked for so often at least.
+const LOOK_ANYWAY: Duration = Duration::from_millis(500);
+/// Finished at a time, before others are looked at.
+const AT_A_TIME: usize = 8;
 /// How often that is done.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// A recorder that has not begun after this time never will, if nobody has its file.
@@ -46,12 +50,14 @@ pub(super) struct Child {
     pub(super) process: Option<FamilyProcess>,
     /// Tells of its end.
     end: Option<OwnedFd>,
+    /// When it was seen to be over, in nanoseconds since 1970, and how that came, if it is known.
+    over: Option<(u64, Option<MemberEnd>)>,
 }
 
 impl Child {
     fn new(live: Live, is_held: bool) -> Child {
         let file = if is_held { open(&live.path).ok() } else { None };
-        Child { live, file, appeared: Instant::now(), process: None, end: None }
+        Child { live, file, appeared: Instant::now(), process: None, end: None, over: None }
     }
 
     pub(super) fn file(&self) -> io::Result<File> {
@@ -82,6 +88,8 @@ pub(super) struct Watch {
     /// Ledgers that cannot be finished, so that it is not tried for ever.
     given_up: BTreeSet<PathBuf>,
     appeared: u64,
+    /// When ledgers were last looked for.
+    looked: Option<Instant>,
     is_full: bool,
     outcome: FamilyOutcome,
 }
@@ -107,6 +115,7 @@ impl Watch {
             finisher,
             given_up: BTreeSet::new(),
             appeared: 0,
+            looked: None,
             is_full: false,
             outcome: FamilyOutcome { directory, ..FamilyOutcome::default() },
         }
@@ -118,7 +127,7 @@ impl Watch {
         let mut told = None;
         loop {
             self.look_for_new();
-            self.end_those_that_ended();
+            let has_more = self.end_those_that_ended();
             self.limit();
             let is_end = match told {
                 None => false,
@@ -127,13 +136,15 @@ impl Watch {
                     self.children.values().all(|child| child.process.is_none()) && !self.outside.anyone()
                 }
             };
-            if is_end {
+            if is_end && !has_more {
                 break;
             }
             if self.memory.is_due() {
                 self.look_at_memory();
             }
-            told = told.or(self.wait(told));
+            if !has_more {
+                told = told.or(self.wait(told));
+            }
         }
         self.last_look()
     }
@@ -143,8 +154,28 @@ impl Watch {
     }
 
     fn look_for_new(&mut self) {
-        let _ =
-            self.inotify.as_ref().map(|inotify| while inotify.read_events().is_ok_and(|events| !events.is_empty()) {});
+        // Where nobody tells of news they are looked for now and then; and all that there is, when the end has come.
+        if self.has_news() || self.looked.is_none_or(|looked| looked.elapsed() > LOOK_ANYWAY) {
+            self.looked = Some(Instant::now());
+            self.list();
+        }
+        self.note_begun();
+    }
+
+    /// Whether something was made in a directory of ledgers, as far as the system tells.
+    fn has_news(&self) -> bool {
+        let mut has_news = false;
+        while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
+            has_news |= !events.is_empty();
+            if events.is_empty() {
+                break;
+            }
+        }
+        has_news
+    }
+
+    /// Finds ledgers that have appeared.
+    fn list(&mut self) {
         for directory in self.directories() {
             if let Some(inotify) = &self.inotify {
                 let _ = inotify.add_watch(&directory, AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
@@ -159,6 +190,10 @@ impl Watch {
                 self.children.insert(child.live.path.clone(), child);
             }
         }
+    }
+
+    /// Looks whether those that have appeared have begun to record.
+    fn note_begun(&mut self) {
         let mut begun = Vec::new();
         for (path, child) in self.children.iter_mut().filter(|(_, child)| child.process.is_none()) {
             if let Ok(Some(ledger)) = child.ledger() {
@@ -194,10 +229,11 @@ impl Watch {
         }
     }
 
-    /// Finishes the ledgers of programs that are over.
-    fn end_those_that_ended(&mut self) {
-        let paths: Vec<PathBuf> = self.children.keys().cloned().collect();
-        for path in paths {
+    /// Notes which programs are over, and finishes the ledgers of some of them. True if there are more.
+    fn end_those_that_ended(&mut self) -> bool {
+        let living = self.children.iter().filter(|(_, child)| child.over.is_none());
+        let living: Vec<PathBuf> = living.map(|(path, _)| path.clone()).collect();
+        for path in living {
             let Some(child) = self.children.get(&path) else { continue };
             match self.how_it_is(child) {
                 Is::There => {}
@@ -206,12 +242,22 @@ impl Watch {
                     let _ = fs::remove_file(&path);
                 }
                 Is::Over(end) => {
-                    if let Some(child) = self.children.remove(&path) {
-                        self.finish(child, end);
+                    if let Some(child) = self.children.get_mut(&path) {
+                        child.over = Some((now_unix_ns(), end));
+                        child.end = None;
                     }
                 }
             }
         }
+        let over = self.children.iter().filter(|(_, child)| child.over.is_some());
+        let over: Vec<PathBuf> = over.take(AT_A_TIME + 1).map(|(path, _)| path.clone()).collect();
+        for path in over.iter().take(AT_A_TIME) {
+            if let Some(child) = self.children.remove(path) {
+                let (ended_unix_ns, end) = child.over.unwrap_or_default();
+                self.finish(&child, end, ended_unix_ns);
+            }
+        }
+        over.len() > AT_A_TIME
     }
 
     fn how_it_is(&self, child: &Child) -> Is {
@@ -235,7 +281,7 @@ impl Watch {
         if is_over { Is::Over(None) } else { Is::There }
     }
 
-    fn finish(&mut self, child: Child, end: Option<MemberEnd>) {
+    fn finish(&mut self, child: &Child, end: Option<MemberEnd>, ended_unix_ns: u64) {
         let Some(image) = child.process.as_ref().map(|process| process.image) else { return };
         let ledger = match child.ledger() {
             Ok(Some(ledger)) => ledger,
@@ -252,7 +298,8 @@ impl Watch {
         match self.finisher.finish(&child.live, &ledger, more, &mut |_, _| {}) {
             Ok(written) => {
                 self.outcome.finished += 1;
-                let process = process_of(&ledger, Some((&written, end)));
+                let mut process = process_of(&ledger, Some((&written, end)));
+                process.ended_unix_ns = Some(ended_unix_ns);
                 self.tell(&FamilyLine::Process(process));
             }
             Err(problem) => self.cannot_finish(&child.live.path, &problem),
@@ -322,7 +369,7 @@ impl Watch {
                 self.children.values().filter(is_it).map(|child| child.live.path.clone()).collect();
             for path in before {
                 if let Some(child) = self.children.remove(&path) {
-                    self.finish(child, Some(MemberEnd::Exec));
+                    self.finish(&child, Some(MemberEnd::Exec), now_unix_ns());
                 }
             }
             self.tell(&FamilyLine::Process(unseen));
@@ -357,8 +404,9 @@ impl Watch {
     /// The program has ended: what has ended with it is finished, and what goes on is told of.
     fn last_look(mut self) -> FamilyOutcome {
         self.look_at_memory();
+        self.looked = None;
         self.look_for_new();
-        self.end_those_that_ended();
+        while self.end_those_that_ended() {}
         let running = self.children.values().filter_map(|child| child.process.as_ref());
         let running: Vec<(u32, String)> = running.map(|process| (process.pid, process.program.clone())).collect();
         self.outcome.running_count = running.len() as u64;

@@ -24,6 +24,8 @@ const ZSTD_LEVEL: i32 = 1;
 const PIECES_UNDER_WAY: usize = 6;
 /// Threads that pack. More would take the machine from the person who waits for it.
 const PACKERS: usize = 2;
+/// What has fewer bytes is packed by who writes it: to start threads would take longer.
+const SMALL_BYTES: u64 = 512 << 10;
 
 /// Where a file is written, and who hears of it.
 pub(super) struct Target<'a> {
@@ -49,15 +51,29 @@ pub(super) fn write_pieces<T>(
     let (results, done) = channel::<Packed>();
     let job_queue = Mutex::new(job_queue);
     let (index, end, given) = std::thread::scope(|scope| {
-        for _ in 0..PACKERS {
+        let own = (total < SMALL_BYTES).then(Packer::new);
+        for _ in 0..if own.is_some() { 0 } else { PACKERS } {
             let results: Sender<Packed> = results.clone();
             let job_queue = &job_queue;
             scope.spawn(move || pack_all(job_queue, &results));
         }
         drop(results);
         let (index, waiting) = (Vec::new(), BTreeMap::new());
-        let mut out =
-            Out { file, failed, jobs, done, numbered: 0, written: 0, waiting, at, index, seen: 0, total, progress };
+        let mut out = Out {
+            file,
+            failed,
+            jobs,
+            done,
+            own,
+            numbered: 0,
+            written: 0,
+            waiting,
+            at,
+            index,
+            seen: 0,
+            total,
+            progress,
+        };
         let given = fill(&mut out)?;
         out.flush()?;
         Ok::<_, SourceError>((std::mem::take(&mut out.index), out.at, given))
@@ -122,7 +138,9 @@ impl<'a, 'b> Filler<'a, 'b> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(PIECE_BYTES));
+        // What was not full is the last of its section, or nearly so.
+        let room = if self.bytes.len() + self.element_bytes > PIECE_BYTES { PIECE_BYTES } else { 0 };
+        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(room));
         let count = (bytes.len() / self.element_bytes) as u64;
         let first = self.count;
         self.count += count;
@@ -181,17 +199,32 @@ struct Packed {
     bytes: Vec<u8>,
 }
 
+/// Makes pieces.
+struct Packer(Option<zstd::bulk::Compressor<'static>>);
+
 fn pack_all(jobs: &Mutex<Receiver<Job>>, results: &Sender<Packed>) {
-    let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
+    let mut packer = Packer::new();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
+        if results.send(packer.pack(&job)).is_err() {
+            return;
+        }
+    }
+}
+
+impl Packer {
+    fn new() -> Packer {
+        Packer(zstd::bulk::Compressor::new(ZSTD_LEVEL).ok())
+    }
+
+    fn pack(&mut self, job: &Job) -> Packed {
         let (packing, turned) = match usize::from(job.element_bytes) {
             0 | 1 => (Packing::Zstd, None),
             element_bytes => (Packing::ZstdPlanes, Some(to_planes(&job.bytes, element_bytes))),
         };
         let bytes = turned.as_ref().unwrap_or(&job.bytes);
-        let packed = compressor.as_mut().and_then(|compressor| compressor.compress(bytes).ok());
+        let packed = self.0.as_mut().and_then(|compressor| compressor.compress(bytes).ok());
         let (packing, payload) = match packed {
             Some(packed) if packed.len() < job.bytes.len() => (packing, packed),
             _ => (Packing::None, job.bytes.clone()),
@@ -210,9 +243,7 @@ fn pack_all(jobs: &Mutex<Receiver<Job>>, results: &Sender<Packed>) {
         bytes.extend_from_slice(&header.to_bytes());
         bytes.extend_from_slice(&payload);
         bytes.resize(header.stride() as usize, 0);
-        if results.send(Packed { number: job.number, header, bytes }).is_err() {
-            return;
-        }
+        Packed { number: job.number, header, bytes }
     }
 }
 
@@ -222,6 +253,8 @@ pub(super) struct Out<'a> {
     failed: &'a dyn Fn(io::Error) -> SourceError,
     jobs: SyncSender<Job>,
     done: Receiver<Packed>,
+    /// Packs here and now; `None`: others do.
+    own: Option<Packer>,
     numbered: u64,
     written: u64,
     waiting: BTreeMap<u64, Packed>,
@@ -241,6 +274,10 @@ impl Out<'_> {
         job.number = self.numbered;
         self.numbered += 1;
         (self.progress)(self.seen.min(self.total), self.total);
+        if let Some(packer) = &mut self.own {
+            let packed = packer.pack(&job);
+            return self.write(packed);
+        }
         self.jobs.send(job).map_err(|_| self.packers_gone())
     }
 
@@ -253,6 +290,11 @@ impl Out<'_> {
 
     fn receive(&mut self) -> Result<(), SourceError> {
         let packed = self.done.recv().map_err(|_| self.packers_gone())?;
+        self.write(packed)
+    }
+
+    /// Writes it, if those before it are written; else when they are.
+    fn write(&mut self, packed: Packed) -> Result<(), SourceError> {
         self.waiting.insert(packed.number, packed);
         while let Some(packed) = self.waiting.remove(&self.written) {
             self.file.write_all_at(&packed.bytes, self.at).map_err(self.failed)?;
