@@ -1,10 +1,8 @@
 // flags: -pthread
 // run: tree
 // run: threads 20
-// run: handler 40
 // run: workers 4 2
 // stress: threads 2000
-// stress: handler 2000
 // A family of processes. Each child frees and resizes blocks of its parent's, and allocates its own; `run --children` records each
 // by itself. Under plain `run` children are not recorded, and nothing else changes.
 // expect: live fn=parents_block count>=1
@@ -136,7 +134,8 @@ static void threads(int rounds)
         CHECK(pthread_join(all[i], NULL) == 0);
 }
 
-// A handler that forks in the middle of whatever the program does, in malloc and in realloc as well; and the child comes back there.
+// A handler that forks in the middle of whatever the program does, in malloc and in realloc as well; and the child comes back there. (Not a
+// way to run it by itself: a hook that was interrupted goes on in both processes, so that its call is in the parent's ledger twice.)
 static volatile sig_atomic_t forked, wanted;
 static volatile pid_t first;
 
