@@ -8,7 +8,6 @@
 use crate::cells::SLOTS_MAX;
 use crate::ledger::Ledger;
 use crate::private::{Alone, Run};
-use crate::section::Section;
 use crate::shared::{Shared, TICK_NS};
 use crate::state::ThreadBooks;
 use crate::sums::{self, CutWords, Freed, Generation, SumWords};
@@ -55,8 +54,6 @@ struct Summing<'a, const ALONE: bool, const SAMPLED: bool> {
     index: &'a SumIndex,
     /// The first part of the index, once it is there.
     first_sites: &'static [AtomicU32],
-    rows: &'a Section,
-    lifetimes: &'a Section,
     peak_bytes: u64,
     /// The generation of that, if it is known to have one.
     peak: Option<Generation<'a>>,
@@ -203,8 +200,6 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
             shared,
             index,
             first_sites: first_sites.all(),
-            rows: ledger.section(SectionKind::Sums),
-            lifetimes: ledger.section(SectionKind::Lifetimes),
             peak_bytes,
             peak: Generation::find(present(ledger), peak_bytes),
             own,
@@ -241,7 +236,8 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
             },
             row => row,
         };
-        let row = self.rows.element(number.into());
+        let ledger = self.shared.ledger();
+        let row = ledger.section(SectionKind::Sums).element(number.into());
         let bytes = match size as u32 {
             u32::MAX => wide.value(),
             bytes => bytes.into(),
@@ -258,7 +254,7 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
         };
         sums::add_freed(row, freed, ALONE);
         if !SAMPLED {
-            let lifetimes = self.lifetimes.element(number.into());
+            let lifetimes = ledger.section(SectionKind::Lifetimes).element(number.into());
             let events = end.value().wrapping_sub(block.value()) & NUMBER_MASK;
             sums::add_lived(row, events, ALONE);
             sums::count_events(lifetimes, events, ALONE);

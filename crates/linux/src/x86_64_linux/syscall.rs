@@ -111,6 +111,7 @@ unsafe fn call(number: usize, args: [usize; 6]) -> Result<usize> {
 }
 
 /// A call whose arguments the kernel checks completely.
+#[inline(always)]
 fn checked(number: usize, args: [usize; 6]) -> Result<usize> {
     // SAFETY: used here and in `files` only for calls that touch no memory, or memory passed as a valid reference.
     unsafe { call(number, args) }
@@ -341,6 +342,7 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32, milliseco
 }
 
 /// Wakes everyone who waits for `word`.
+#[inline(always)]
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     const WAKE_PRIVATE: usize = 129;
     let _ = checked(number::FUTEX, [word.as_ptr() as usize, WAKE_PRIVATE, i32::MAX as usize, 0, 0, 0]);

@@ -76,6 +76,7 @@ impl Default for SignalsBlocked {
 }
 
 impl Drop for SignalsBlocked {
+    #[inline(always)]
     fn drop(&mut self) {
         const SETMASK: usize = 2;
         let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
