@@ -2,7 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::process::{self, Ran};
 use crate::scratch::Scratch;
@@ -47,6 +49,32 @@ pub fn recover(scratch: &Scratch) -> Result<Vec<PathBuf>> {
     process::run(&mut command)?.good()?;
     let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("heapledger."));
     Ok(scratch.finished().into_iter().filter(ours).collect())
+}
+
+/// Kills a victim under `run` so long after it was started: its ledger, `x.hl`.
+pub fn killed(
+    scratch: &Scratch,
+    options: &[&str],
+    victim: &str,
+    arguments: &[&str],
+    after: Duration,
+) -> Result<PathBuf> {
+    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let program = crate::victim::named(victim)?.build()?;
+    let mut command = under_run(scratch, "x", options, &program, &arguments);
+    let tracked = process::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
+    let begun = Instant::now();
+    let pid = loop {
+        match process::children(tracked.pid()).first() {
+            Some(pid) => break *pid,
+            None if begun.elapsed() > process::PATIENCE => return Err("run starts no program".to_owned()),
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    thread::sleep(after);
+    process::kill(pid.into(), "KILL")?;
+    tracked.finish(process::PATIENCE)?;
+    Ok(scratch.path("x.hl"))
 }
 
 /// Runs it, and checks that nothing is left behind but the finished ledger.

@@ -263,6 +263,42 @@ fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     Ok(())
 }
 
+/// A person who does not want to wait for the last process any more says so as ever: what has ended is finished, and the daemon goes on.
+#[test]
+fn waiting_ends_when_somebody_wants_it_to() -> Result {
+    let scratch = Scratch::new();
+    let end = scratch.path("end");
+    let mut running = start(&mut under_run(&scratch, &["--wait"], &family()?, &["daemon", &end.to_string_lossy()])?)?;
+    let list = scratch.path("s/session.jsonl");
+    until("the daemon is listed", || fs::read_to_string(&list).is_ok_and(|text| text.contains("\"forked\":true")))?;
+    // The program itself has ended by then, or the signal reaches it first.
+    until("run has ended", || {
+        let _ = kill(running.pid().into(), "INT");
+        thread::sleep(Duration::from_millis(100));
+        !running.runs()
+    })?;
+    running.finish(PATIENCE)?;
+    let left: Vec<PathBuf> = scratch.unfinished();
+    check!(left.iter().any(|path| path.extension().is_some_and(|end| end == "hlive")), "it does not go on: {left:?}");
+    fs::write(&end, "").map_err(|error| error.to_string())?;
+    until("the daemon has ended", || {
+        let ran = run(command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()));
+        ran.is_ok_and(|ran| ran.status.success()) && scratch.unfinished().is_empty()
+    })
+}
+
+#[test]
+fn what_cannot_be_executed_leaves_no_session() -> Result {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("no_program"), "\0\0\0\0").map_err(|error| error.to_string())?;
+    let mut command = command(heapledger());
+    command.args(["run", "--children", "-o"]).arg(scratch.path("s")).arg("--ledger-dir").arg(scratch.live());
+    let ran = run(command.arg("--").arg(scratch.path("no_program")).current_dir(scratch.work()))?;
+    check!(ran.status.code() == Some(126), "{ran}");
+    check!(!scratch.path("s").exists() && scratch.unfinished().is_empty(), "{:?}", scratch.unfinished());
+    Ok(())
+}
+
 /// Whoever is killed at whatever moment: what was recorded is there, and agrees with what was counted.
 #[test]
 fn nothing_is_lost_when_somebody_is_killed() -> Result {

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heapledger_e2e::ledger::read;
-use heapledger_e2e::process::{PATIENCE, children, kill, run, start};
+use heapledger_e2e::process::run;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
-use heapledger_e2e::tracked::{run_cleanly, under_run};
+use heapledger_e2e::tracked::{killed, run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 use serde_json::Value;
 
@@ -118,27 +116,6 @@ fn several_threads_agree_with_their_events() -> Result {
     Ok(())
 }
 
-/// Kills a program in the middle of what it does.
-fn killed(options: &[&str], program: &str, words: &[&str], after: Duration) -> Result<BTreeMap<String, Lifetimes>> {
-    let scratch = Scratch::new();
-    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-    let program = victim::named(program)?.build()?;
-    let mut command = under_run(&scratch, "x", options, &program, &words);
-    let tracked = start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
-    let begun = Instant::now();
-    let pid = loop {
-        match children(tracked.pid()).first() {
-            Some(pid) => break *pid,
-            None if begun.elapsed() > PATIENCE => return Err("run starts no program".to_owned()),
-            None => thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    thread::sleep(after);
-    kill(pid.into(), "KILL")?;
-    tracked.finish(PATIENCE)?;
-    lifetimes(&scratch.path("x.hl"))
-}
-
 /// Of a killed program each thread has one block that may be in one figure and not in another.
 #[test]
 fn lifetimes_outlive_a_kill() -> Result {
@@ -151,7 +128,9 @@ fn lifetimes_outlive_a_kill() -> Result {
     for round in 0..4u64 {
         for (program, words, threads) in cases {
             let options: &[&str] = if round % 2 == 1 { &["--history", "0"] } else { &[] };
-            for (function, found) in killed(options, program, words, Duration::from_millis(90 + 37 * round))? {
+            let scratch = Scratch::new();
+            let ledger = killed(&scratch, options, program, words, Duration::from_millis(90 + 37 * round))?;
+            for (function, found) in lifetimes(&ledger)? {
                 let Lifetimes { blocks, events, by_events, .. } = &found;
                 let classified: u64 = by_events.iter().sum();
                 check!(classified.abs_diff(*blocks) <= threads, "{program}, {function}: {found:?}");

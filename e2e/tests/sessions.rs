@@ -28,7 +28,7 @@ fn session(scratch: &Scratch, name: &str, victims: &[&str]) -> Result<Vec<Stats>
         let ledger = Ledger::open(scratch.path("one.hl")).map_err(|error| error.to_string())?;
         let process = ledger.process();
         let pid = process.pid().unwrap_or_default();
-        let file = format!("{victim}.{pid}.heapledger");
+        let file = format!("{victim}.{pid}.hl");
         fs::rename(scratch.path("one.hl"), directory.join(&file)).map_err(failed)?;
         let line = FamilyProcess {
             pid,
@@ -173,7 +173,7 @@ fn one_process_is_as_its_ledger_is() -> Result {
     let scratch = Scratch::new();
     let stats = session(&scratch, "build", &["odd_names", "leaky"])?;
     let pid = stats[1].inner("process", "pid");
-    let file = format!("build/leaky.{pid}.heapledger");
+    let file = format!("build/leaky.{pid}.hl");
     for (name, more) in [("dump", &["--group-by", "fn"][..]), ("history", &[]), ("timeline", &[]), ("tree", &[])] {
         let mut own = read(name, scratch.path(&file), more)?;
         let mut chosen = read(name, scratch.path(&format!("build:{pid}")), more)?;

@@ -6,15 +6,13 @@ use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::BuildHasher;
 use std::path::Path;
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heapledger_e2e::ledger::{Stats, read};
-use heapledger_e2e::process::{PATIENCE, children, kill, run, start};
+use heapledger_e2e::process::run;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
-use heapledger_e2e::tracked::{by_hand_with, recover, run_cleanly, under_run};
+use heapledger_e2e::tracked::{by_hand_with, killed, recover, run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 use serde_json::Value;
 
@@ -267,23 +265,9 @@ fn kill_in_the_middle(
     after: Duration,
 ) -> Result<(Stats, Value, Value)> {
     let scratch = Scratch::new();
-    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-    let program = victim::named(program)?.build()?;
-    let mut command = under_run(&scratch, "x", options, &program, &words);
-    let tracked = start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
-    let begun = Instant::now();
-    let pid = loop {
-        match children(tracked.pid()).first() {
-            Some(pid) => break *pid,
-            None if begun.elapsed() > PATIENCE => return Err("run starts no program".to_owned()),
-            None => thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    thread::sleep(after);
-    kill(pid.into(), "KILL")?;
-    tracked.finish(PATIENCE)?;
-    let (_, header, root) = sites(&scratch.path("x.hl"))?;
-    Ok((Stats::of(scratch.path("x.hl"))?, header, root))
+    let ledger = killed(&scratch, options, program, words, after)?;
+    let (_, header, root) = sites(&ledger)?;
+    Ok((Stats::of(&ledger)?, header, root))
 }
 
 /// A killed program's sums are off by the one block that each thread may have been at.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::step::{Result, cargo, output, root, run as run_command, target};
+use crate::tidy::links::resolved;
 
 /// The one that the pages were looked at with.
 const VERSION: &str = "0.5.4";
@@ -112,20 +113,6 @@ fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let begin = format!(" {name}=\"");
     let starts: Vec<usize> = text.match_indices(&begin).map(|(at, _)| at + begin.len()).collect();
     starts.into_iter().filter_map(|at| text.get(at..)?.split('"').next())
-}
-
-/// The path that a link of a page means.
-fn resolved(page: &str, link: &str) -> String {
-    let mut parts: Vec<&str> = page.split('/').collect();
-    parts.pop();
-    for part in link.split('/') {
-        match part {
-            "." | "" => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::step::{Result, cargo, output, root};
 mod arrows;
 mod fields;
 mod lengths;
-mod links;
+pub(crate) mod links;
 mod manifests;
 mod names;
 mod options;

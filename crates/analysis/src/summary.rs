@@ -129,7 +129,8 @@ pub struct Summary {
     pub failed_calls: u64,
     /// Frees of blocks that the ledger does not know.
     pub unknown_frees: u64,
-    /// Of a forked child's ledger: frees of blocks that it had not allocated itself, but its parent. They are in no other figure.
+    /// Of a forked child's ledger: frees of blocks that it had not entered itself, which are its parent's as a rule. They are in no other
+    /// figure. `None` where blocks are sampled, too: most are not looked at.
     pub inherited_frees: Option<u64>,
     /// Blocks that live: records, or what they stand for.
     pub live_blocks: u64,
@@ -248,7 +249,11 @@ impl Summary {
             bytes_freed: known(TallyCounter::BytesFreed, |chosen, _| chosen.bytes),
             failed_calls: tallies.get(TallyCounter::FailedCalls),
             unknown_frees: tallies.get(TallyCounter::UnknownFrees),
-            inherited_frees: if ledger.is_of_fork() { Some(ledger.count(SectionKind::Inherited)?) } else { None },
+            inherited_frees: if ledger.is_of_fork() && ledger.sample_interval() == 0 {
+                Some(ledger.count(SectionKind::Inherited)?)
+            } else {
+                None
+            },
             live_blocks: counts.all.blocks,
             live_bytes: counts.all.bytes,
             live_blocks_error: counts.all.blocks_error(),

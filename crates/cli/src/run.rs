@@ -15,6 +15,7 @@ use heapledger_launch::detect::{self, Why};
 use heapledger_launch::door::Door;
 use heapledger_launch::end::Left;
 use heapledger_launch::entered::Reports;
+use heapledger_launch::family::FamilyOutcome;
 use heapledger_launch::start::{Session, Unready};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::threshold::{Threshold, Thresholds};
@@ -179,11 +180,12 @@ fn carry_out(plan: Plan) -> End {
     }
     drop(printed);
     signals.drain();
-    let family = family.map(|watch| family::end(watch, &arguments, signals));
+    let family = family.map(|watch| family::end(watch, &arguments, &signals));
     if let Some(problem) = &ended.unknown {
         say(&format!("how the program ended is not to be found out: {problem}"));
     }
     if let Some(reason) = ended.refused {
+        family.iter().for_each(FamilyOutcome::remove_if_empty);
         return refused(&name, reason);
     }
     if let Some(session) = session {

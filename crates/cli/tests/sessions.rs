@@ -18,7 +18,7 @@ fn session(scratch: &Scratch, name: &str) {
     for (pid, ppid, program, blocks) in
         [(100, 1, "make", 1), (101, 100, "cc1", 2), (102, 100, "cc1", 3), (103, 100, "su", 0)]
     {
-        let ledger = (blocks != 0).then(|| format!("{program}.{pid}.heapledger"));
+        let ledger = (blocks != 0).then(|| format!("{program}.{pid}.hl"));
         if let Some(name) = &ledger {
             write(&directory.join(name), pid, program, blocks);
         }
@@ -63,7 +63,7 @@ fn totals_of_all_and_of_one() {
         assert_eq!(status, 0, "{target}");
         assert!(out.contains("Current   : 600 B in 6 blocks") && out.contains("└─ su"), "{target}:\n{out}");
     }
-    for words in [&["build:102"][..], &["build", "--pid", "102"], &["build/cc1.102.heapledger"]] {
+    for words in [&["build:102"][..], &["build", "--pid", "102"], &["build/cc1.102.hl"]] {
         let (status, out, err) = tell(&scratch, &[&["stats"], words].concat());
         assert_eq!(status, 0, "{words:?}: {err}");
         assert!(out.contains("pid 102") && out.contains("300 B in 3 blocks"), "{words:?}:\n{out}");
@@ -78,7 +78,7 @@ fn totals_of_all_and_of_one() {
 fn commands_that_take_one_process_say_which_there_are() {
     let scratch = Scratch::new("cli-sessions-one");
     session(&scratch, "build");
-    std::fs::copy(scratch.join("build/make.100.heapledger"), scratch.join("one.hl")).unwrap();
+    std::fs::copy(scratch.join("build/make.100.hl"), scratch.join("one.hl")).unwrap();
     for (words, status, said) in [
         (&["whereis", "build", "0x1000"][..], 2, "build:101  cc1 (cc1.101.heapledger)"),
         (&["timeline", "build:cc1"], 2, "build:102  cc1 (cc1.102.heapledger)"),
@@ -97,7 +97,7 @@ fn commands_that_take_one_process_say_which_there_are() {
         assert!(err.starts_with("heapledger: ") && err.contains(said), "{words:?}: {err}");
     }
     // Of one that recorded alone there is no choice.
-    for name in ["cc1.101.heapledger", "cc1.102.heapledger"] {
+    for name in ["cc1.101.hl", "cc1.102.hl"] {
         std::fs::remove_file(scratch.join("build").join(name)).unwrap();
     }
     let (status, out, err) = tell(&scratch, &["whereis", "build", "0x1000"]);
@@ -220,8 +220,8 @@ fn sessions_are_compared_by_program() {
     for name in ["monday", "tuesday"] {
         session(&scratch, name);
     }
-    write(&scratch.join("tuesday/cc1.101.heapledger"), 101, "cc1", 9);
-    write(&scratch.join("tuesday/ld.200.heapledger"), 200, "ld", 1);
+    write(&scratch.join("tuesday/cc1.101.hl"), 101, "cc1", 9);
+    write(&scratch.join("tuesday/ld.200.hl"), 200, "ld", 1);
     let lines = json(&scratch, &["diff", "monday", "tuesday", "--json"]);
     assert_eq!((&lines[0]["before"], &lines[0]["ledger"]), (&"monday".into(), &"tuesday".into()));
     let rows: Vec<_> = lines.iter().filter(|line| line["type"] == "program").collect();
@@ -256,7 +256,7 @@ fn errors_are_told_by_process() {
     let (status, out, err) = tell(&scratch, &["errors", "build"]);
     assert!(status == 0 && out.contains("0 errors in 0 processes of 4 processes."), "{out}{err}");
     let builder = heapledger_testing::everything(ByteOrder::Little, WordSize::W64);
-    for name in ["cc1.101.heapledger", "make.100.heapledger"] {
+    for name in ["cc1.101.hl", "make.100.hl"] {
         builder.write(&scratch.join("build").join(name)).unwrap();
     }
     let alone = json(&scratch, &["errors", "build:101", "--json"]);
@@ -271,7 +271,7 @@ fn errors_are_told_by_process() {
     // Each report is as it is by itself, but for what its ledger is called.
     let all = json(&scratch, &["errors", "build", "--json"]);
     let ledgers: Vec<&str> = all.iter().filter_map(|line| line["ledger"].as_str()).collect();
-    assert_eq!(ledgers, ["build/make.100.heapledger", "build/cc1.101.heapledger"]);
+    assert_eq!(ledgers, ["build/make.100.hl", "build/cc1.101.hl"]);
     assert_eq!(all[all.len() - alone.len() + 1..], alone[1..]);
     let (status, _, err) = tell(&scratch, &["errors", "build", "--csv"]);
     assert!(status == 2 && err.contains("SESSION:PID"), "{err}");
@@ -315,7 +315,7 @@ fn top_looks_at_the_processes_that_run() {
     session(&scratch, "build");
     // A process that has no end in the file, and whose ledger says that it is gone.
     let mut writer = FamilyWriter::reopen(&scratch.join("build")).unwrap();
-    write(&scratch.join("build/late.300.heapledger"), 300, "late", 4);
+    write(&scratch.join("build/late.300.hl"), 300, "late", 4);
     let late = FamilyProcess { pid: 300, start_ticks: 300, program: "late".into(), ..FamilyProcess::default() };
     writer.append(&FamilyLine::Process(late)).unwrap();
     let lines = json(&scratch, &["top", "build", "--batch", "0", "--json"]);
@@ -343,7 +343,7 @@ fn a_free_of_an_inherited_block_leads_to_its_parent() {
         .process("pid", "100")
         .process("program", "make")
         .process("start_ticks", "100");
-    parent.write(&scratch.join("build/make.100.heapledger")).unwrap();
+    parent.write(&scratch.join("build/make.100.hl")).unwrap();
     let mut child = Builder::new();
     let codec = heapledger_format::bytes::Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
     child.codec(codec.order, codec.word).process("pid", "200").process("ppid", "100").process("program", "make");
@@ -356,7 +356,7 @@ fn a_free_of_an_inherited_block_leads_to_its_parent() {
         InheritedFree { address, time, site: Default::default(), thread, by, reserved: 0, number_plus_1: Word(4) };
     assert!(element.write(codec, &mut free));
     child.section(SectionKind::Cut as u16, 16, cut).section(SectionKind::Inherited as u16, 40, free);
-    child.write(&scratch.join("build/make.200.heapledger")).unwrap();
+    child.write(&scratch.join("build/make.200.hl")).unwrap();
     let (status, out, err) = tell(&scratch, &["history", "--addr", "0x1000", "build:200"]);
     assert_eq!(status, 0, "{out}{err}");
     for part in

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heapledger_format::session::{ending, process as key};
 use heapledger_source::{
@@ -29,6 +29,7 @@ use crate::finish::Written;
 use crate::live::{self, Live};
 use crate::output::{PatternNames, expand};
 use crate::session;
+use crate::wait::Signals;
 
 /// Processes that are recorded unless told otherwise.
 pub const PROCESSES_MAX: u64 = 10_000;
@@ -66,6 +67,8 @@ pub enum FamilyEnd {
 pub struct FamilyOutcome {
     /// The session's directory.
     pub directory: PathBuf,
+    /// What leads to it from the directory of live ledgers.
+    link: PathBuf,
     /// Programs of processes whose ledgers were finished, beside those of the program that was started.
     pub finished: u64,
     /// Processes that still run: their numbers and names, some of them.
@@ -76,6 +79,8 @@ pub struct FamilyOutcome {
     pub unseen: Vec<String>,
     /// How many.
     pub unseen_count: u64,
+    /// Ledgers of processes that have ended and that are left unfinished, because a person did not want to wait.
+    pub given_up: u64,
     /// What went wrong.
     pub problems: Vec<String>,
     /// What was limited.
@@ -90,9 +95,27 @@ pub struct FamilyWatch {
     thread: JoinHandle<FamilyOutcome>,
 }
 
-/// What is told to the thread.
-const STOP: u8 = b's';
-const STOP_WITH_LAST: u8 = b'w';
+/// What is told to the thread, a byte each. Later words go before earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    /// The program has ended: so does the watch, when all processes have.
+    EndWithLast = b'l' as isize,
+    /// When what has ended until now is finished.
+    End = b'p' as isize,
+    /// At once.
+    GiveUp = b'u' as isize,
+}
+
+impl Word {
+    const ALL: [Word; 3] = [Word::EndWithLast, Word::End, Word::GiveUp];
+
+    fn of(byte: u8) -> Option<Word> {
+        Word::ALL.into_iter().find(|word| *word as u8 == byte)
+    }
+}
+
+/// How often signals are asked for while the thread is at work.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl FamilyWatch {
     /// Makes the session's directory and begins to look. `pid`: the program's.
@@ -107,9 +130,10 @@ impl FamilyWatch {
         let writer = FamilyWriter::create(&directory, &head).map_err(LaunchError::of(&directory))?;
         // For `recover`, should this be killed.
         let link = session::family_link(&live::directory_in(&plan.base), &plan.session);
-        let _ = symlink(directory.canonicalize().unwrap_or_else(|_| directory.clone()), link);
+        let _ = symlink(directory.canonicalize().unwrap_or_else(|_| directory.clone()), &link);
         let (told, stop) = pipe().map_err(|reason| LaunchError::System(reason.into()))?;
-        let watch = watch::Watch::new(plan, directory.clone(), pid, writer, told);
+        let outcome = FamilyOutcome { directory: directory.clone(), link, ..FamilyOutcome::default() };
+        let watch = watch::Watch::new(plan, outcome, pid, writer, told);
         let thread = std::thread::Builder::new().name("family".to_owned()).spawn(move || watch.run());
         Ok(FamilyWatch { directory, stop, thread: thread.map_err(LaunchError::System)? })
     }
@@ -119,11 +143,20 @@ impl FamilyWatch {
         &self.directory
     }
 
-    /// The program has ended. Comes back when what has ended with it is finished.
-    pub fn end(self, end: FamilyEnd) -> FamilyOutcome {
-        let word = if end == FamilyEnd::WithProgram { STOP } else { STOP_WITH_LAST };
-        // It is there as long as the thread is.
-        let _ = write(&self.stop, &[word]);
+    /// The program has ended. Comes back when what has ended with it, or all of its processes, is finished. Each signal that asks this process
+    /// to end makes that less: nobody else is waited for, and then nothing more is finished.
+    pub fn end(self, end: FamilyEnd, signals: &Signals) -> FamilyOutcome {
+        let tell = |word: Word| {
+            // It is there as long as the thread is.
+            let _ = write(&self.stop, &[word as u8]);
+            word
+        };
+        let mut told = tell(if end == FamilyEnd::WithProgram { Word::End } else { Word::EndWithLast });
+        while !self.thread.is_finished() {
+            if signals.asks_to_end(PAUSE) {
+                told = tell(if told == Word::EndWithLast { Word::End } else { Word::GiveUp });
+            }
+        }
         self.thread.join().unwrap_or_else(|_| FamilyOutcome {
             directory: self.directory.clone(),
             problems: vec!["a mistake of heapledger's own ended the watch over its processes".to_owned()],
@@ -133,6 +166,15 @@ impl FamilyWatch {
 }
 
 impl FamilyOutcome {
+    /// Removes the directory again, if no process has left a ledger in it: the program was never executed.
+    pub fn remove_if_empty(&self) {
+        if self.finished == 0 && self.running_count == 0 && self.unseen_count == 0 {
+            let _ = fs::remove_file(&self.link);
+            let _ = fs::remove_file(self.directory.join(SESSION_FILE));
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+
     /// Writes the end of the session to its list, when the ledgers of the program itself are there, too.
     ///
     /// # Errors

@@ -96,6 +96,11 @@ impl Signals {
         while self.next(Some(Duration::ZERO)).is_some() {}
     }
 
+    /// Waits for so long at most. Whether somebody wants us to end.
+    pub fn asks_to_end(&self, limit: Duration) -> bool {
+        self.next(Some(limit)).is_some_and(|sent| is_ending(&sent))
+    }
+
     /// Waits for ever until somebody wants us to end.
     pub fn wait_for_end(&self) {
         while !self.next(None).is_some_and(|sent| is_ending(&sent)) {}

@@ -30,7 +30,7 @@ pub fn begin_in_child(
     // A child that shares the parent's memory is entered like the parent, and one that was stopped is no child.
     let is_child = !shared.switch.follows() && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
     let state = ThreadState::of_this_thread();
-    let is_inside = state.is_some_and(|state| state.guard.load(Ordering::Relaxed) != 0);
+    let is_inside = state.is_some_and(ThreadState::is_guarded);
     if !has_begun || shared.ledger().mapping().is_none() || !is_child || is_inside {
         return Err(NotStarted::Again);
     }

@@ -19,9 +19,9 @@ use crate::place::push_ledger_dir;
 use crate::private::Passing;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, NotStarted};
+use crate::state::ThreadState;
 use core::sync::atomic::{AtomicU16, Ordering};
-use heapledger_format::family::children_match;
-use heapledger_format::family::{ForkCut, InheritedFree};
+use heapledger_format::family::{ForkCut, InheritedFree, children_match};
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::{self, ending};
 use heapledger_format::{Header, Kind, SectionKind, Site, TallyCounter, Ticks, Word, WordSize};
@@ -151,8 +151,8 @@ pub fn note_fork(shared: &'static Shared) -> bool {
 #[cold]
 #[inline(never)]
 pub fn begin(shared: &'static Shared) -> bool {
-    if !is_to_begin(shared) {
-        return false;
+    if !is_to_begin(shared) || ThreadState::of_this_thread().is_some_and(ThreadState::is_guarded) {
+        return false; // when it is not inside of a hook any more
     }
     apart::forget_others();
     let here = 0u8;

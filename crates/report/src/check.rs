@@ -76,6 +76,17 @@ pub enum CheckOutcome {
     Inconclusive,
 }
 
+impl CheckOutcome {
+    /// What it is called in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            CheckOutcome::Held => "held",
+            CheckOutcome::Exceeded => "exceeded",
+            CheckOutcome::Inconclusive => "inconclusive",
+        }
+    }
+}
+
 impl CheckReport<'_> {
     /// The exit code of `heapledger check`.
     pub fn code(&self) -> u8 {

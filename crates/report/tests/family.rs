@@ -31,7 +31,7 @@ impl Made {
 
     /// A process from one millisecond to another that held `bytes` at its end, and at most `peak`.
     fn process(&mut self, (pid, ppid): (u32, u32), program: &str, (from, to): (u64, u64), (peak, bytes): (u64, u64)) {
-        let name = format!("{program}.{pid}.heapledger");
+        let name = format!("{program}.{pid}.hl");
         let process = FamilyProcess { ledger: Some(name.clone()), ..line(pid, ppid, program, from, to) };
         ledger(&self.scratch.join(name), &process, peak, bytes);
         self.writer.append(&FamilyLine::Process(process)).unwrap();

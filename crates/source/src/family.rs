@@ -18,7 +18,5 @@ pub use writer::FamilyWriter;
 
 /// The file of a session's directory that lists its processes.
 pub const SESSION_FILE: &str = "session.jsonl";
-/// How finished ledgers in a session's directory end.
-const LEDGER_SUFFIX: &str = ".heapledger";
 /// Most bytes of a line, with its line end.
 const LINE_BYTES_MAX: usize = 64 << 10;

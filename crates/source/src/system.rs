@@ -32,7 +32,7 @@ pub(crate) struct Mapped {
 /// The process `pid`, or `None` if there is none.
 pub(crate) fn running(pid: u32) -> Option<Running> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let (name, state, start_ticks) = parse_stat(&stat)?;
+    let (state, ProcessSeen { name, start_ticks, .. }) = parse_stat(&stat)?;
     // A program goes on whose first thread has ended (`pthread_exit` in `main`).
     if has_ended(state) && !threads(pid).into_iter().any(|thread| thread != pid && thread_runs(pid, thread)) {
         return None;
@@ -63,10 +63,28 @@ fn has_ended(state: u8) -> bool {
 
 fn thread_runs(pid: u32, thread: u32) -> bool {
     let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
-    parse_stat(&stat).is_some_and(|(_, state, _)| !has_ended(state))
+    parse_stat(&stat).is_some_and(|(state, _)| !has_ended(state))
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// A process as `/proc/PID/stat` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessSeen {
+    /// What it is called.
+    pub name: String,
+    /// Its parent.
+    pub ppid: u32,
+    /// When it started, in ticks of the system's clock.
+    pub start_ticks: u64,
+}
+
+/// A process of this number that has not ended.
+pub fn process_seen(pid: u32) -> Option<ProcessSeen> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&stat).filter(|(state, _)| !has_ended(*state)).map(|(_, seen)| seen)
+}
+
+/// The numbers of all processes, as far as they can be seen.
+pub fn processes() -> impl Iterator<Item = u32> {
     let items = std::fs::read_dir("/proc").into_iter().flatten();
     items.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
 }
@@ -125,15 +143,17 @@ pub(crate) fn maps_inode(maps: &[u8], inode: u64) -> bool {
 }
 
 /// Name, state and start time.
-fn parse_stat(stat: &[u8]) -> Option<(String, u8, u64)> {
+/// The state of a process or thread, and what it is.
+fn parse_stat(stat: &[u8]) -> Option<(u8, ProcessSeen)> {
     let open = stat.iter().position(|byte| *byte == b'(')?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
     let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
     let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.bytes().next()?;
-    // Field 22 of the line; the state is field 3.
-    Some((name, state, fields.nth(18)?.parse().ok()?))
+    let ppid = fields.next()?.parse().ok()?;
+    // Field 22 of the line; the parent is field 4.
+    Some((state, ProcessSeen { name, ppid, start_ticks: fields.nth(17)?.parse().ok()? }))
 }
 
 fn innermost_pid(status: &[u8]) -> Option<u32> {
@@ -301,7 +321,8 @@ mod tests {
     #[test]
     fn names_with_brackets_and_spaces_do_not_confuse() {
         let stat = b"42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21";
-        assert_eq!(parse_stat(stat), Some(("a) b (c".to_owned(), b'S', 987_654)));
+        let seen = ProcessSeen { name: "a) b (c".to_owned(), ppid: 1, start_ticks: 987_654 };
+        assert_eq!(parse_stat(stat), Some((b'S', seen)));
         assert_eq!(parse_stat(b""), None);
         assert_eq!(parse_stat(b"1 (x) S 1"), None);
         assert_eq!(innermost_pid(b"Name:\tx\nNSpid:\t4711\t12\t1\n"), Some(1));

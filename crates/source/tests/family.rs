@@ -48,16 +48,16 @@ fn what_is_written_is_read() {
     let scratch = Scratch::new("family");
     let mut writer = FamilyWriter::create(scratch.path(), &head()).unwrap();
     let first = process(10, 1, 100, None);
-    let ended = FamilyProcess { ledger: Some("p10.10.heapledger".into()), ..process(10, 1, 100, Some(900)) };
+    let ended = FamilyProcess { ledger: Some("p10.10.hl".into()), ..process(10, 1, 100, Some(900)) };
     let moment = FamilyMemory { at_unix_ns: 5, live_bytes: 7, most: vec![(10, 10, 7)], ..FamilyMemory::default() };
     let end = FamilyEnded { unix_ns: 9, exit: MemberEnd::Signal(9), not_seen: 1, ..FamilyEnded::default() };
-    ledger_of(&ended, scratch.path(), "p10.10.heapledger");
+    ledger_of(&ended, scratch.path(), "p10.10.hl");
     writer.append(&FamilyLine::Process(first)).unwrap();
     writer.append(&FamilyLine::Memory(moment.clone())).unwrap();
     let before = Family::open(scratch.path()).unwrap();
     assert!(before.members[0].is_unended() && before.ended.is_none());
     // Its line says nothing of a ledger yet; the ledger says whose it is.
-    assert!(matches!(&before.members[0].ledger, MemberLedger::Finished(path) if path.ends_with("p10.10.heapledger")));
+    assert!(matches!(&before.members[0].ledger, MemberLedger::Finished(path) if path.ends_with("p10.10.hl")));
     writer.append(&FamilyLine::Process(ended.clone())).unwrap();
     writer.append(&FamilyLine::Ended(end.clone())).unwrap();
     let family = Family::open(scratch.join(SESSION_FILE)).unwrap();
@@ -95,9 +95,9 @@ fn a_cut_line_is_none_and_the_next_one_is_whole() {
 fn forged_files_are_read_as_far_as_they_make_sense() {
     let scratch = Scratch::new("family-forged");
     let mut writer = FamilyWriter::create(scratch.path(), &head()).unwrap();
-    let outside = FamilyProcess { ledger: Some("../other.heapledger".into()), ..process(1, 0, 0, None) };
+    let outside = FamilyProcess { ledger: Some("../other.hl".into()), ..process(1, 0, 0, None) };
     let device = FamilyProcess { live: Some("/dev/zero".into()), ..process(2, 0, 0, None) };
-    let gone = FamilyProcess { ledger: Some("gone.heapledger".into()), ..process(3, 0, 0, None) };
+    let gone = FamilyProcess { ledger: Some("gone.hl".into()), ..process(3, 0, 0, None) };
     for process in [outside, device, gone] {
         writer.append(&FamilyLine::Process(process)).unwrap();
     }
@@ -109,12 +109,12 @@ fn forged_files_are_read_as_far_as_they_make_sense() {
         &[&[b'['; 60_000][..], b"\n{\"process\":{\"pid\":4,\"start_ticks\":0,\"more\":[[]],\"end\":\"later\"}}\n"]
             .concat(),
     );
-    scratch.write("broken.heapledger", b"HEAPLED");
-    std::fs::create_dir(scratch.join("directory.heapledger")).unwrap();
+    scratch.write("broken.hl", b"HEAPLED");
+    std::fs::create_dir(scratch.join("directory.hl")).unwrap();
     let family = Family::open(scratch.path()).unwrap();
     let ledgers: Vec<_> = family.members.iter().map(|member| &member.ledger).collect();
     assert_eq!(ledgers[..2], [&MemberLedger::NotYet, &MemberLedger::Missing("/dev/zero".into())]);
-    assert_eq!(ledgers[2..], [&MemberLedger::Missing("gone.heapledger".into()), &MemberLedger::NotYet]);
+    assert_eq!(ledgers[2..], [&MemberLedger::Missing("gone.hl".into()), &MemberLedger::NotYet]);
     assert_eq!(family.members[3].process.end, Some(MemberEnd::Unknown));
     assert_eq!((family.loss.lines, family.loss.ledgers, family.loss.unreadable), (4, 2, 2));
 }
@@ -159,7 +159,7 @@ fn parents_are_those_who_lived_then() {
     let second = FamilyProcess { image: 1, program: "cc1".into(), ..process(22, 20, 1_500, Some(1_700)) };
     writer.append(&FamilyLine::Process(second)).unwrap();
     let unlisted = process(24, 10, 4_000, None);
-    ledger_of(&unlisted, scratch.path(), "p24.24.heapledger");
+    ledger_of(&unlisted, scratch.path(), "p24.24.hl");
     let family = Family::open(scratch.path()).unwrap();
     assert_eq!(family.members.iter().filter(|member| !member.is_listed).count(), 1);
     let tree = family.tree();

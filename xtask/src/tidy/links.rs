@@ -63,8 +63,8 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path that a link means, from the root of the repository.
-fn resolved(path: &str, link: &str) -> String {
+/// The path that a link means, from the root of what the path is below.
+pub(crate) fn resolved(path: &str, link: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in link.split('/') {

@@ -14,7 +14,7 @@ use heapledger_analysis::{Clock, Names, NamingOptions, excuse, is_wrong, sites_o
 use heapledger_format::TallyCounter;
 
 use heapledger_launch::LaunchError;
-use heapledger_launch::end::{self, Left, News, NoLedger};
+use heapledger_launch::end::{self, Finished, Left, News, NoLedger};
 use heapledger_launch::family::FamilyOutcome;
 use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::sys::SharedNumber;
@@ -82,28 +82,14 @@ pub(crate) fn finish(
         )),
         News::Kept { why, at } => say_kept(&why, at),
     });
-    let name = outcome.name.display();
-    match (&finished.became, &finished.last) {
-        (Some(program), Some(_)) => {
-            let program = program.display();
-            say(&format!(
-                "{name} became {program}, which was not recorded; what follows is about the program before it"
-            ));
-        }
-        (None, Some((ledger, _))) => {
-            if let Some(last) = end::other_name(outcome.ended, ledger) {
-                let last = last.escape_debug();
-                say(&format!(
-                    "{name} ended under the name {last}: if it became another program by exec, that one was not \
-                     recorded; what follows is about the program before it"
-                ));
-            }
-        }
-        (_, None) => {}
-    }
+    say_became(&finished, outcome);
     let no_ledger = if finished.last.is_none() { left.no_ledger(&finished) } else { None };
     let (Some((ledger, written)), earlier) = (finished.last, finished.earlier) else {
         say_no_ledger(no_ledger, outcome);
+        if let Some(family) = outcome.family {
+            super::family::close(family, left.children, status, &[]);
+            tell_of_all(arguments, outcome, family, (None, 0));
+        }
         return;
     };
     if let Some(wanted) = &written.instead_of {
@@ -114,12 +100,12 @@ pub(crate) fn finish(
     let unrecorded = ledger.tallies().map_or(0, |tallies| tallies.get(TallyCounter::ErrorsUnrecorded));
     outcome.errors.set(i32::try_from(errors.saturating_add(unrecorded)).unwrap_or(i32::MAX));
     if let Some(family) = outcome.family {
-        super::family::close(family, left.children, outcome.ended.status, &ledger, &written, &earlier);
+        let earlier = earlier.iter().filter_map(|written| Some((Ledger::open(&written.path).ok()?, written)));
+        let last = Ledger::open(&written.path).ok().map(|ledger| (ledger, &written));
+        super::family::close(family, left.children, status, &last.into_iter().chain(earlier).collect::<Vec<_>>());
     }
     if let Some(family) = outcome.family {
-        if !arguments.quiet || arguments.error_exitcode.is_some() {
-            tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));
-        }
+        tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));
     } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
         match figures(&ledger, outcome.ended.span) {
@@ -145,8 +131,34 @@ pub(crate) fn finish(
     }
 }
 
+/// Says so if the program became another one that was not recorded.
+fn say_became(finished: &Finished, outcome: &Outcome<'_>) {
+    let name = outcome.name.display();
+    match (&finished.became, &finished.last) {
+        (Some(program), Some(_)) => {
+            let program = program.display();
+            say(&format!(
+                "{name} became {program}, which was not recorded; what follows is about the program before it"
+            ));
+        }
+        (None, Some((ledger, _))) => {
+            if let Some(last) = end::other_name(outcome.ended, ledger) {
+                let last = last.escape_debug();
+                say(&format!(
+                    "{name} ended under the name {last}: if it became another program by exec, that one was not \
+                     recorded; what follows is about the program before it"
+                ));
+            }
+        }
+        (_, None) => {}
+    }
+}
+
 /// The summary of all processes; and how many errors were found in all of them, of which `own` are the program's, which has the number `pid`.
 fn tell_of_all(arguments: &RunArgs, outcome: &Outcome<'_>, family: &FamilyOutcome, (pid, own): (Option<u32>, u64)) {
+    if arguments.quiet && arguments.error_exitcode.is_none() {
+        return; // nobody asks
+    }
     match super::family::summed(family) {
         Ok(summed) => {
             let processes = summed.1.tree.processes.iter().zip(&summed.1.processes);

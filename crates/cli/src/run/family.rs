@@ -19,7 +19,7 @@ use heapledger_report::{FamilyRun, clean, largest_holder};
 use heapledger_source::{Family, FamilyLine, FamilyWriter, Ledger, MemberEnd};
 
 use super::end::Outcome;
-use crate::args::RunArgs;
+use crate::args::{OUTPUT, RunArgs};
 use crate::terminal::Progress;
 use crate::text::shell;
 use crate::{say, say_lines, terminal};
@@ -45,39 +45,37 @@ pub(super) fn begin(arguments: &mut RunArgs, session: &Session, pid: i32) -> Opt
             say(&format!(
                 "{problem}: the ledgers of child processes stay unfinished; `heapledger recover` finishes them"
             ));
+            if !arguments.output_is_asked_for {
+                arguments.output = OUTPUT.into(); // one ledger, as without children
+            }
             None
         }
     }
 }
 
 /// The program has ended.
-pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, signals: Signals) -> FamilyOutcome {
-    let _ = signals;
-    let outcome = watch.end(arguments.children_end);
+pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, signals: &Signals) -> FamilyOutcome {
+    let outcome = watch.end(arguments.children_end, signals);
+    if outcome.given_up > 0 {
+        let count = outcome.given_up;
+        say(&format!("given up; {count} ledgers are left unfinished: `heapledger recover` finishes them"));
+    }
     outcome.problems.iter().for_each(|problem| say(&clean(problem)));
     outcome
 }
 
-/// Writes the program itself, and the end, to the list of processes.
-pub(super) fn close(
-    family: &FamilyOutcome,
-    not_recorded: u64,
-    status: ExitStatus,
-    ledger: &Ledger,
-    written: &Written,
-    earlier: &[Written],
-) {
+/// Writes the program itself, as far as it has ledgers, the last one first, and the end to the list of processes.
+pub(super) fn close(family: &FamilyOutcome, not_recorded: u64, status: ExitStatus, ledgers: &[(Ledger, &Written)]) {
     let exit = match (status.code(), status.signal()) {
         (Some(code), _) => MemberEnd::Exit(code),
         (None, Some(signal)) => MemberEnd::Signal(signal),
         (None, None) => MemberEnd::Unknown,
     };
     let appended = FamilyWriter::reopen(&family.directory).and_then(|mut writer| {
-        let before = earlier.iter().rev().filter_map(|written| Some((Ledger::open(&written.path).ok()?, written)));
-        for (ledger, written) in before {
-            writer.append(&FamilyLine::Process(process_of(&ledger, Some((written, MemberEnd::Exec)))))?;
-        }
-        writer.append(&FamilyLine::Process(process_of(ledger, Some((written, exit)))))
+        ledgers.iter().enumerate().rev().try_for_each(|(index, (ledger, written))| {
+            let end = if index == 0 { exit } else { MemberEnd::Exec };
+            writer.append(&FamilyLine::Process(process_of(ledger, Some((written, end)))))
+        })
     });
     if let Err(reason) = appended.and_then(|()| family.close(exit, not_recorded)) {
         say(&format!("the list of processes cannot be written: {reason}"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use heapledger_source::FamilyProcess;
+use heapledger_source::{FamilyProcess, ProcessSeen, process_seen, processes};
 
 use super::now_unix_ns;
 
@@ -25,13 +25,6 @@ pub(super) struct Outside {
     told: BTreeSet<(u32, u64)>,
 }
 
-/// What `/proc/PID/stat` says.
-struct Seen {
-    name: String,
-    ppid: u32,
-    start_ticks: u64,
-}
-
 impl Outside {
     pub(super) fn new(pid: u32, session: &str) -> Outside {
         Outside { pid, mark: format!("session={session}"), suspects: BTreeSet::new(), told: BTreeSet::new() }
@@ -40,7 +33,7 @@ impl Outside {
     /// Whether a process is there that belongs to the session by its environment: it may have recorded nothing yet.
     pub(super) fn anyone(&self) -> bool {
         let own = std::process::id();
-        pids().filter(|pid| *pid != own && seen(*pid).is_some()).any(|pid| {
+        processes().filter(|pid| *pid != own && process_seen(*pid).is_some()).any(|pid| {
             fs::read(format!("/proc/{pid}/environ"))
                 .is_ok_and(|environment| contains(&environment, self.mark.as_bytes()))
         })
@@ -49,7 +42,7 @@ impl Outside {
     /// Processes that come of the program, are not `known`, and do not have the recorder in them, each once. A young one is told of when
     /// it was seen twice. Those that are known, by their programs' numbers, are told of if they have become one without the recorder.
     pub(super) fn look(&mut self, known: &BTreeMap<u32, u32>) -> Vec<FamilyProcess> {
-        let all: BTreeMap<u32, Seen> = pids().filter_map(|pid| Some((pid, seen(pid)?))).collect();
+        let all: BTreeMap<u32, ProcessSeen> = processes().filter_map(|pid| Some((pid, process_seen(pid)?))).collect();
         let uptime_ticks = uptime_ticks();
         let mut suspects = BTreeSet::new();
         let mut told = Vec::new();
@@ -81,35 +74,18 @@ impl Outside {
         told
     }
 
-    fn comes_of_program(&self, pid: u32, all: &BTreeMap<u32, Seen>) -> bool {
+    fn comes_of_program(&self, pid: u32, all: &BTreeMap<u32, ProcessSeen>) -> bool {
         let parents = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.ppid));
         parents.skip(1).take(DEPTH_MAX).any(|parent| parent == self.pid)
     }
 }
 
-/// How long the system has been up, in the ticks of [`Seen::start_ticks`].
+/// How long the system has been up, in the ticks of [`ProcessSeen::start_ticks`].
 fn uptime_ticks() -> Option<u64> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
     let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten()?;
     Some((seconds * per_second as f64) as u64)
-}
-
-fn pids() -> impl Iterator<Item = u32> {
-    let items = fs::read_dir("/proc").into_iter().flatten();
-    items.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
-}
-
-fn seen(pid: u32) -> Option<Seen> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&stat);
-    let (front, back) = text.rsplit_once(')')?;
-    let mut fields = back.split_ascii_whitespace();
-    let is_over = matches!(fields.next()?, "Z" | "X");
-    let ppid = fields.next()?.parse().ok()?;
-    let start_ticks = fields.nth(17)?.parse().ok()?;
-    let name = front.split_once('(')?.1.to_owned();
-    (!is_over).then_some(Seen { name, ppid, start_ticks })
 }
 
 /// Why nobody records it; `None` if the recorder is in it, or that is not to be found out.

@@ -17,7 +17,7 @@ use nix::unistd::read;
 
 use super::memory::Memory;
 use super::outside::Outside;
-use super::{FamilyEnd, FamilyOutcome, FamilyPlan, STOP_WITH_LAST, has_exited, ledger_in, now_unix_ns, process_of};
+use super::{FamilyOutcome, FamilyPlan, Word, has_exited, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
 use crate::finish::{self, Finisher};
 use crate::live::{self, Live};
@@ -25,14 +25,14 @@ use crate::sys;
 
 /// Ledgers that are held open: there is a limit on descriptors.
 const HELD_MAX: usize = 128;
-/// Processes whose ends the system tells of; the others are asked after.
+/// Processes whose ends the system tells of.
 const TOLD_MAX: usize = 128;
+/// The others are asked after so often.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Ledgers are looked for so often at least.
 const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 /// Finished at a time, before others are looked at.
 const AT_A_TIME: usize = 8;
-/// How often that is done.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// A recorder that has not begun after this time never will, if nobody has its file.
 const SETTING_UP: Duration = Duration::from_secs(10);
 /// So many names are told of.
@@ -95,10 +95,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(plan: FamilyPlan, directory: PathBuf, pid: u32, writer: FamilyWriter, told: OwnedFd) -> Watch {
+    pub(super) fn new(
+        plan: FamilyPlan,
+        outcome: FamilyOutcome,
+        pid: u32,
+        writer: FamilyWriter,
+        told: OwnedFd,
+    ) -> Watch {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let finisher = Finisher {
-            pattern: ledger_in(&directory, 0),
+            pattern: ledger_in(&outcome.directory, 0),
             force: false,
             fresh: BTreeSet::new(),
             nameless: true,
@@ -117,7 +123,7 @@ impl Watch {
             appeared: 0,
             looked: None,
             is_full: false,
-            outcome: FamilyOutcome { directory, ..FamilyOutcome::default() },
+            outcome,
         }
     }
 
@@ -131,8 +137,9 @@ impl Watch {
             self.limit();
             let is_end = match told {
                 None => false,
-                Some(FamilyEnd::WithProgram) => true,
-                Some(FamilyEnd::WithLastProcess) => {
+                Some(Word::GiveUp) => break,
+                Some(Word::End) => true,
+                Some(Word::EndWithLast) => {
                     self.children.values().all(|child| child.process.is_none()) && !self.outside.anyone()
                 }
             };
@@ -142,11 +149,9 @@ impl Watch {
             if self.memory.is_due() {
                 self.look_at_memory();
             }
-            if !has_more {
-                told = told.or(self.wait(told));
-            }
+            told = told.max(self.wait(told, has_more));
         }
-        self.last_look()
+        self.last_look(told)
     }
 
     fn directories(&self) -> Vec<PathBuf> {
@@ -377,36 +382,41 @@ impl Watch {
         self.memory.took(begun.elapsed());
     }
 
-    /// Waits until something may have happened; what was told, if something was.
-    fn wait(&self, told: Option<FamilyEnd>) -> Option<FamilyEnd> {
-        let (listens, waits) = (told.is_none(), told == Some(FamilyEnd::WithLastProcess));
+    /// Waits until something may have happened, not at all if there is `more` to do; what was told, if something was.
+    fn wait(&self, told: Option<Word>, more: bool) -> Option<Word> {
         let is_asked_after = |child: &Child| child.end.is_none();
+        let waits = told == Some(Word::EndWithLast);
         let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
         let look = self.memory.patience(!self.children.is_empty());
         let blind = self.inotify.is_none().then_some(ASK_AGAIN);
-        let limit = ask.into_iter().chain(look).chain(blind).min();
+        let limit = ask.into_iter().chain(look).chain(blind).chain(more.then_some(Duration::ZERO)).min();
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
         let ends = self.children.values().filter_map(|child| child.end.as_ref()).map(AsFd::as_fd);
         let news = self.inotify.as_ref().map(AsFd::as_fd);
-        let told = listens.then(|| self.told.as_fd());
-        let all: Vec<BorrowedFd> = told.into_iter().chain(news).chain(ends).collect();
+        let all: Vec<BorrowedFd> = std::iter::once(self.told.as_fd()).chain(news).chain(ends).collect();
         let mut descriptors: Vec<PollFd> = all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ = poll(&mut descriptors, timeout);
-        let is_told = listens && descriptors.first().and_then(PollFd::any).unwrap_or(false);
+        let is_told = descriptors.first().and_then(PollFd::any).unwrap_or(false);
         is_told.then(|| {
-            let mut word = [0];
-            let _ = read(&self.told, &mut word);
-            // Or nobody is there any more who could tell.
-            if word[0] == STOP_WITH_LAST { FamilyEnd::WithLastProcess } else { FamilyEnd::WithProgram }
+            let mut byte = [0];
+            let read = read(&self.told, &mut byte);
+            // Nobody is there any more who could tell: then it is the end.
+            let [byte] = byte;
+            Word::of(byte).filter(|_| read.is_ok_and(|read| read == 1)).unwrap_or(Word::End)
         })
     }
 
     /// The program has ended: what has ended with it is finished, and what goes on is told of.
-    fn last_look(mut self) -> FamilyOutcome {
+    fn last_look(mut self, told: Option<Word>) -> FamilyOutcome {
         self.look_at_memory();
         self.looked = None;
         self.look_for_new();
-        while self.end_those_that_ended() {}
+        let mut told = told;
+        while told != Some(Word::GiveUp) && self.end_those_that_ended() {
+            told = told.max(self.wait(told, true));
+        }
+        self.outcome.given_up = self.children.values().filter(|child| child.over.is_some()).count() as u64;
+        self.children.retain(|_, child| child.over.is_none());
         let running = self.children.values().filter_map(|child| child.process.as_ref());
         let running: Vec<(u32, String)> = running.map(|process| (process.pid, process.program.clone())).collect();
         self.outcome.running_count = running.len() as u64;

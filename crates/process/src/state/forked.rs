@@ -7,6 +7,7 @@ use crate::places::{OwnedPlace, Places};
 use crate::private::Alone;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 use heapledger_linux::syscall::{self, advice};
 
 impl NewState {
@@ -19,6 +20,11 @@ impl NewState {
 }
 
 impl ThreadState {
+    /// Whether a hook of this thread is inside of the recorder, or was left there.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard.load(Ordering::Relaxed) != 0
+    }
+
     /// Gives the memory of all states back, but not their addresses: a hook that a signal handler has interrupted just before it was
     /// inside, in which the process was forked, comes back and goes on with what lies there. So the thread's own state is made again in
     /// the same place.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use heapledger_analysis::{Doubt, Excused, NamedFrame, Verdict};
 use serde::Serialize;
 
-use super::{CheckOutcome, CheckReport, rule};
+use super::{CheckReport, rule};
 use crate::ErrorBrief;
 use crate::form::json::{HeaderLine, NoteJson, frames, line};
 use crate::form::notes::name;
@@ -157,11 +157,7 @@ impl CheckReport<'_> {
         });
         let end = CheckEndLine {
             r#type: "end",
-            outcome: match self.outcome() {
-                CheckOutcome::Held => "held",
-                CheckOutcome::Exceeded => "exceeded",
-                CheckOutcome::Inconclusive => "inconclusive",
-            },
+            outcome: self.outcome().name(),
             exit: self.code(),
             limits: self.findings.len(),
             exceeded: self.count(Verdict::Exceeded),

@@ -174,11 +174,7 @@ impl FamilyCheck<'_> {
         let [exceeded, uncertain] = self.verdicts();
         let end = FamilyEndLine {
             r#type: "end",
-            outcome: match self.outcome() {
-                CheckOutcome::Held => "held",
-                CheckOutcome::Exceeded => "exceeded",
-                CheckOutcome::Inconclusive => "inconclusive",
-            },
+            outcome: self.outcome().name(),
             exit: self.code(),
             processes: self.parts.len() - usize::from(self.has_sum),
             limits: self.limits(),

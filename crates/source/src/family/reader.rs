@@ -12,7 +12,7 @@ use heapledger_format::session::process as key;
 use super::line::{FamilyEnded, FamilyHead, FamilyLine, FamilyMemory, FamilyProcess, MemberEnd, ProcessKey, VERSION};
 use super::member::{Member, MemberLedger, key_of};
 use super::tree::ProcessTree;
-use super::{LEDGER_SUFFIX, LINE_BYTES_MAX, SESSION_FILE};
+use super::{LINE_BYTES_MAX, SESSION_FILE};
 use crate::{Ledger, SourceError};
 
 /// Most programs of processes that are kept.
@@ -182,7 +182,7 @@ fn ledger_files(directory: &Path) -> HashSet<OsString> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().take(FILES_MAX).flatten();
     let is_ledger = |name: &OsString| {
         let name = name.to_string_lossy();
-        !name.starts_with('.') && (name.ends_with(LEDGER_SUFFIX) || name.ends_with(ending::FINISHED))
+        !name.starts_with('.') && name.ends_with(ending::FINISHED)
     };
     entries.map(|entry| entry.file_name()).filter(is_ledger).collect()
 }
