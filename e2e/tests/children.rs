@@ -68,10 +68,16 @@ struct Sums {
 fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
     let mut all: BTreeMap<u64, Sums> = BTreeMap::new();
     let first = first_pid(session)?;
-    // What the shell did was not counted.
-    for process in processes(session)?.iter().filter(|process| process["pid"] != first || process["image"] != 0) {
-        let Some(name) = process["ledger"].as_str() else { continue };
-        let stats = Stats::of(session.join(name))?;
+    // All that lie there: who was killed between finishing one and writing that down has left it as well.
+    for item in fs::read_dir(session).map_err(|error| error.to_string())? {
+        let path = item.map_err(|error| error.to_string())?.path();
+        if path.extension().is_none_or(|end| end != "hl") {
+            continue;
+        }
+        let (name, stats) = (path.display(), Stats::of(&path)?);
+        if stats.inner("process", "pid") == first && stats.inner("process", "image") == 0 {
+            continue; // what the shell did was not counted
+        }
         let odd = stats.signed("unaccounted").unsigned_abs();
         // A fork in the middle of a hook is the one thing that may leave a ledger uneven.
         if odd != 0 && odd <= slack && slack >= IN_HOOKS {
@@ -79,7 +85,6 @@ fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
         } else {
             check_totals(&stats, &[])?;
         }
-        check!(process["pid"].as_u64() == Some(stats.inner("process", "pid")), "{name} is not of {process}");
         let sums = all.entry(stats.inner("process", "pid")).or_default();
         sums.allocations += stats.number("allocations");
         sums.frees += stats.number("frees");
@@ -87,6 +92,16 @@ fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
         sums.slack += stats.may_be_in_flight();
     }
     Ok(all)
+}
+
+/// Each ledger that is listed is there, and is that of its process.
+fn listed_are_there(session: &Path) -> Result {
+    for process in processes(session)? {
+        let Some(name) = process["ledger"].as_str() else { continue };
+        let stats = Stats::of(session.join(name))?;
+        check!(process["pid"].as_u64() == Some(stats.inner("process", "pid")), "{name} is not of {process}");
+    }
+    Ok(())
 }
 
 /// What was counted in each process, all its programs together.
@@ -108,6 +123,7 @@ fn counted(scratch: &Scratch) -> Result<BTreeMap<u64, (u64, u64)>> {
 
 /// Ledgers and counts are of the same processes, and say the same; but for so many calls in each that were the middle of something.
 fn agree(scratch: &Scratch, slack: u64) -> Result<BTreeMap<u64, Sums>> {
+    listed_are_there(&scratch.path("s"))?;
     let (ours, counted) = (sums(&scratch.path("s"), slack)?, counted(scratch)?);
     let mut wrong = Vec::new();
     for (pid, (allocations, frees)) in &counted {
