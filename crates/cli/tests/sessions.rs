@@ -80,8 +80,8 @@ fn commands_that_take_one_process_say_which_there_are() {
     session(&scratch, "build");
     std::fs::copy(scratch.join("build/make.100.hl"), scratch.join("one.hl")).unwrap();
     for (words, status, said) in [
-        (&["whereis", "build", "0x1000"][..], 2, "build:101  cc1 (cc1.101.heapledger)"),
-        (&["timeline", "build:cc1"], 2, "build:102  cc1 (cc1.102.heapledger)"),
+        (&["whereis", "build", "0x1000"][..], 2, "build:101  cc1 (cc1.101.hl)"),
+        (&["timeline", "build:cc1"], 2, "build:102  cc1 (cc1.102.hl)"),
         (&["timeline", "build:ld"], 1, "no process called ld; `heapledger stats build --all`"),
         (&["timeline", "build:7"], 1, "no process 7"),
         (&["timeline", "build:103"], 1, "has no ledger: it runs with more rights"),

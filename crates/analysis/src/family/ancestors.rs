@@ -133,7 +133,7 @@ mod tests {
             }
             builder.section(SectionKind::Inherited as u16, 40, frees);
         }
-        builder.write(&scratch.join(format!("worker.{pid}.heapledger"))).unwrap();
+        builder.write(&scratch.join(format!("worker.{pid}.hl"))).unwrap();
     }
 
     #[test]
