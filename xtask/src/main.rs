@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod again;
 mod bench;
+mod children;
 mod demo;
 mod dist;
 mod docs;
@@ -36,6 +37,7 @@ cargo xtask demo       build heapledger, run a real program under it, leave the 
 cargo xtask test       everything that must hold before a change is taken; add the name of a step to run only that
 cargo xtask again      every test again and again, alone and beside load, to find those that pass by a toss; takes a number of rounds
 cargo xtask bench      what tracking costs, beside what other tools cost; takes names of programs, --quick and more
+cargo xtask children   what it costs that children are recorded, one by one and in a build of thousands; takes a number of rounds
 cargo xtask dist       a tarball, a .deb and an .rpm in target/dist, each installed and tried; --twice builds them again elsewhere,
                        which must give the same bytes
 cargo xtask docs       the book in docs as pages in target/book, with all links looked at; installs mdbook into target/tools
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         ["test", only @ ..] => test::run(only),
         ["again", words @ ..] => again::run(words),
         ["bench", words @ ..] => bench::run(words),
+        ["children", words @ ..] => children::run(words),
         ["dist", words @ ..] => dist::run(words),
         ["docs"] => docs::run(),
         ["faults", words @ ..] => faults::run(words),

@@ -77,7 +77,7 @@ mod tests {
         for (stack, site) in entry.stacks.iter_mut().zip(sites) {
             *stack = ErrorStack { site: Site(*site), tag: StackTag::Access as u16, ..ErrorStack::default() };
         }
-        FoundError { row: 0, entry, function: String::new(), around: Vec::new() }
+        FoundError { row: 0, entry, function: String::new(), around: Vec::new(), of_ancestors: Vec::new() }
     }
 
     #[test]

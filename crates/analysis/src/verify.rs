@@ -10,7 +10,7 @@ use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
 use heapledger_format::guard::{GuardTables, Kept};
-use heapledger_format::session::guard;
+use heapledger_format::session::{guard, process as key};
 use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Ticks};
 use heapledger_guard::{
     Bits, Checked, Damage, Finding, Life, Memory, NextBit, Region, Rows, RowsOf, Secret, Width, check,
@@ -77,6 +77,7 @@ enum Suspect {
 }
 
 /// A damage that is still there.
+#[derive(Clone)]
 struct Certain {
     block: u64,
     size: Option<u64>,
@@ -376,7 +377,11 @@ fn told(ledger: &Ledger, memory: &ProgramMemory, certain: &[Certain]) -> Result<
     let places: BTreeMap<u64, KnownAddress> = places.places.into_iter().map(|place| (place.address, place)).collect();
     let now = crate::Clock::new(ledger, std::time::SystemTime::now())?.end().max(Ticks(1));
     let cached = Cached::short(memory);
+    let forks = ledger.process().number(key::FORKS).unwrap_or(0);
+    // What an ancestor has kept is of that one's ledger.
+    let is_own = |kept: &Kept| kept.forks < Kept::FORKS_MAX && u64::from(kept.forks) == forks;
     let error = |(row, one): (usize, &Certain)| {
+        let one = &Certain { kept: one.kept.map(|kept| kept.filter(is_own)), ..one.clone() };
         let (around_address, around) = around(&cached, one);
         let entry = ErrorEntry {
             around_address,
@@ -385,7 +390,7 @@ fn told(ledger: &Ledger, memory: &ProgramMemory, certain: &[Certain]) -> Result<
             last_time: now,
             ..entry(one, places.get(&one.block))
         };
-        FoundError { row: row as u32, entry, function: String::new(), around }
+        FoundError { row: row as u32, entry, function: String::new(), around, of_ancestors: Vec::new() }
     };
     Ok(certain.iter().enumerate().map(error).collect())
 }
@@ -401,6 +406,7 @@ fn entry(one: &Certain, place: Option<&KnownAddress>) -> ErrorEntry {
         thread: block.thread.unwrap_or(ThreadRow::OTHER),
         kind: block.kind,
         time: block.time.unwrap_or_default(),
+        forks: 0,
     }));
     let kind = one.kind.unwrap_or(match damage.offset {
         _ if is_freed => ErrorKind::UseAfterFree,

@@ -189,7 +189,7 @@ fn carry_out(plan: Plan) -> End {
         return refused(&name, reason);
     }
     if let Some(session) = session {
-        let left = Left::by(session);
+        let left = deep(|| Left::by(session));
         let errors = SharedNumber::new();
         let outcome = Outcome { name: &name, ended: &ended, errors: &errors, family: family.as_ref() };
         let finish = |at| end::finish(&arguments, &left, &outcome, signals, at);

@@ -176,8 +176,8 @@ parts! {
         thread: ThreadRowPlus1,
         /// A [`StackTag`]; 0: there is no such stack.
         tag: u16,
-        /// 0.
-        unused: u16,
+        /// Of whose ledger site, thread and time are: 0 of this one, 1 of that of the process which forked this one, 2 of that one's.
+        ancestor: u16,
         /// The program's number of a custom stack.
         custom: u32,
     }

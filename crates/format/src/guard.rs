@@ -180,14 +180,24 @@ pub struct Kept {
     pub kind: Kind,
     /// When.
     pub time: Ticks,
+    /// How many of its ancestors were recorded before the process that kept this, one forked from the other; [`Kept::FORKS_MAX`]: so many
+    /// or more.
+    pub forks: u8,
 }
 
+/// Bits of a time: two years of nanoseconds.
+const TIME_BITS: u32 = 56;
+
 impl Kept {
+    /// From here on forks are not told apart.
+    pub const FORKS_MAX: u8 = u8::MAX;
+
     /// The two words.
     pub fn words(&self) -> [u64; 2] {
         let thread = self.thread.0.min(ThreadRow::OTHER.0);
         let who = u64::from(thread).wrapping_shl(32) | u64::from(self.kind.0).wrapping_shl(56);
-        [u64::from(self.site.0) | who, self.time.0.max(1)]
+        let time = self.time.0.clamp(1, u64::MAX.wrapping_shr(u64::BITS.wrapping_sub(TIME_BITS)));
+        [u64::from(self.site.0) | who, time | u64::from(self.forks).wrapping_shl(TIME_BITS)]
     }
 
     /// What two words say; `None`: nothing was kept.
@@ -196,7 +206,8 @@ impl Kept {
             site: Site(word as u32),
             thread: ThreadRow(word.wrapping_shr(32) as u32 & 0x00FF_FFFF),
             kind: Kind(word.wrapping_shr(56) as u8),
-            time: Ticks(time),
+            time: Ticks(time & u64::MAX.wrapping_shr(u64::BITS.wrapping_sub(TIME_BITS))),
+            forks: time.wrapping_shr(TIME_BITS) as u8,
         })
     }
 }
@@ -239,11 +250,11 @@ mod tests {
 
     #[test]
     fn who_it_was_is_kept() {
-        for thread in [ThreadRow(7), ThreadRow::OTHER] {
-            let kept = Kept { site: Site(77), thread, kind: Kind(3), time: Ticks(5) };
+        for (thread, forks) in [(ThreadRow(7), 0), (ThreadRow::OTHER, 3), (ThreadRow(0), Kept::FORKS_MAX)] {
+            let kept = Kept { site: Site(77), thread, kind: Kind(3), time: Ticks(5), forks };
             assert_eq!(Kept::of_words(kept.words()), Some(kept));
         }
-        let timeless = Kept { site: Site(0), thread: ThreadRow(0), kind: Kind::NONE, time: Ticks(0) };
+        let timeless = Kept { site: Site(0), thread: ThreadRow(0), kind: Kind::NONE, time: Ticks(0), forks: 0 };
         assert_eq!(timeless.words(), [0, 1]);
         assert_eq!(Kept::of_words([0, 0]), None);
     }

@@ -404,6 +404,8 @@ pub mod process {
     pub const PARENT_ID: &str = "parent_id";
     /// When that was noticed, in nanoseconds since 1970: at its first call after the fork.
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
+    /// Of how many forks of recorded processes it has come, one after the other.
+    pub const FORKS: &str = "forks";
     /// What kind of log the ledger was made of.
     pub const LOG: &str = "log";
     /// Of a ledger without modules: the build id of the program, in hexadecimal digits, or any text that the program holds behind this key.

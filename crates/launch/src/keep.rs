@@ -258,10 +258,11 @@ impl Kept {
         self.file.as_ref()?.read_exact_at(bytes, at).ok()
     }
 
-    pub(crate) fn header(&self) -> Option<Header> {
-        let mut bytes = [0; HEADER_BYTES_MAX];
+    /// Kilobytes, and not on the stack: whoever started us may have left us little of that.
+    pub(crate) fn header(&self) -> Option<Box<Header>> {
+        let mut bytes = vec![0; HEADER_BYTES_MAX];
         let there = self.file().ok()?.read_at(&mut bytes, 0).ok()?;
-        Header::parse(bytes.get(..there)?).ok()
+        Header::parse(bytes.get(..there)?).ok().map(Box::new)
     }
 
     /// What was seen of its program over time, in order.

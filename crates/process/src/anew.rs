@@ -5,6 +5,7 @@
 
 use crate::family::{self, Cuts};
 use crate::options::Request;
+use crate::periodic::PERIODIC;
 use crate::private::Alone;
 use crate::section;
 use crate::shared::{Phase, Shared};
@@ -40,6 +41,7 @@ pub fn begin_in_child(
     // SAFETY: as above.
     unsafe { forget(shared) };
     family::has_forked();
+    PERIODIC.begin_anew();
     start::start(shared, hooks, request)?;
     if let Some(state) = state {
         // If there is no room for it, the thread gets another one with its next call.

@@ -8,6 +8,7 @@
 
 use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
+use crate::family;
 use crate::guarded::{GUARD, Level, Sides};
 use crate::guarding::Guarding;
 use crate::judged;
@@ -18,6 +19,7 @@ use crate::shared::Shared;
 use crate::sweep::Copied;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
+use heapledger_format::family::InheritedFree;
 use heapledger_format::guard::{ClosedTables, GuardTables, Kept};
 use heapledger_format::session;
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
@@ -423,11 +425,23 @@ fn keep(freed: impl FnOnce() -> Option<FreedEntry>) {
     let block = &freed.block;
     let given = packed(block.site, block.thread, block.kind, block.time);
     let taken = packed(freed.site, freed.thread, freed.by, freed.time);
-    match CLOSED.at(block.address as usize) {
-        Some(part) => part.arena.annotate(block.address, given, taken),
+    write_row(block.address, given, taken);
+}
+
+/// The same of a block that a forked child has inherited: its parent's ledger has it.
+pub(crate) fn annotate_inherited(free: &InheritedFree) {
+    if contains(free.address.0 as usize) {
+        let taken = packed(free.site, free.thread.row(), Kind(free.by as u8), Some(free.time));
+        write_row(free.address.0, [0; 2], taken);
+    }
+}
+
+fn write_row(address: u64, given: [u64; 2], taken: [u64; 2]) {
+    match CLOSED.at(address as usize) {
+        Some(part) => part.arena.annotate(address, given, taken),
         None => {
             if let Some(part) = FULL.get() {
-                part.arena.annotate(block.address, given, taken);
+                part.arena.annotate(address, given, taken);
             }
         }
     }
@@ -435,12 +449,8 @@ fn keep(freed: impl FnOnce() -> Option<FreedEntry>) {
 
 /// A stack, a thread, a function and a time in two words, neither of them 0.
 fn packed(site: Site, thread: Option<ThreadRow>, kind: Kind, time: Option<Ticks>) -> [u64; 2] {
-    Kept { site, thread: thread.unwrap_or(ThreadRow::OTHER), kind, time: time.unwrap_or_default() }.words()
-}
-
-/// What was packed; `None`: nothing was kept.
-pub(crate) fn unpacked(words: [u64; 2]) -> Option<(Site, ThreadRow, Kind, Ticks)> {
-    Kept::of_words(words).map(|kept| (kept.site, kept.thread, kept.kind, kept.time))
+    let (thread, time) = (thread.unwrap_or(ThreadRow::OTHER), time.unwrap_or_default());
+    Kept { site, thread, kind, time, forks: family::forks_kept() }.words()
 }
 
 /// The record of the live block that begins where a found one does.

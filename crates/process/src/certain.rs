@@ -5,6 +5,7 @@
 //! worse than a missed one.
 #![forbid(unsafe_code)]
 
+use crate::guarded::GUARD;
 use crate::shared::Shared;
 use heapledger_format::TallyCounter;
 
@@ -27,10 +28,15 @@ pub(crate) fn sees_all(shared: &Shared) -> bool {
     shared.settings().tells_of_memory && knows_all(shared)
 }
 
+/// Whether the blocks that passed by are those that a forked child has inherited, and the guard knows them.
+fn has_only_inherited(shared: &Shared) -> bool {
+    shared.settings().is_forked && !shared.switch.has_paused() && GUARD.knows_all()
+}
+
 /// Whether all blocks that came to the recorder, and their frees, are in the ledger, ever since the process began.
 pub(crate) fn knows_all(shared: &Shared) -> bool {
     use TallyCounter::{LostBusy, LostNoIndex, LostNoRecord};
     knows_all_frees(shared)
-        && !shared.switch.was_paused()
+        && (!shared.switch.was_paused() || has_only_inherited(shared))
         && [LostBusy, LostNoIndex, LostNoRecord].iter().all(|counter| shared.ledger().total(*counter) == 0)
 }

@@ -6,13 +6,14 @@ use crate::breaks::heapledger_error;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
 use crate::unknown::{neighbours, newest_freed};
-use crate::{arenas, errors, hooks, look, start};
+use crate::{errors, family, hooks, look, start};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
+use heapledger_format::guard::Kept;
 use heapledger_format::record::{ADDRESS_MAX, RECORD_WORDS};
-use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{Checked, Damage, HEADER_BYTES, Memory, Region, TAIL_BYTES};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, syscall};
@@ -73,25 +74,29 @@ pub struct FoundDamage<'d> {
 /// What was kept of a block beside it: who allocated it and who freed it.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptOfBlock {
-    given: Option<(Site, ThreadRow, Kind, Ticks)>,
-    taken: Option<(Site, ThreadRow, Kind, Ticks)>,
+    given: Option<Kept>,
+    taken: Option<Kept>,
 }
 
 impl KeptOfBlock {
     /// Of a block of the guard's own memory.
     pub(crate) fn of(block: &heapledger_guard::Found) -> KeptOfBlock {
-        KeptOfBlock { given: arenas::unpacked(block.allocated), taken: arenas::unpacked(block.freed) }
+        KeptOfBlock { given: Kept::of_words(block.allocated), taken: Kept::of_words(block.freed) }
     }
 
     /// The function that gave the block, if that is known.
     pub(crate) fn given_by(&self) -> Option<Kind> {
-        self.given.map(|(.., kind, _)| kind)
+        self.given.map(|kept| kept.kind)
     }
 
     /// The stacks of both.
     pub(crate) fn stacks(&self) -> [ErrorStack; 2] {
-        let stack = |tag, kept: Option<(Site, ThreadRow, Kind, Ticks)>| {
-            kept.map_or(ErrorStack::default(), |(site, thread, _, time)| errors::stack(tag, site, thread, time))
+        let stack = |tag, kept: Option<Kept>| {
+            let known = kept.and_then(|kept| Some((kept, family::ancestor(&kept)?)));
+            known.map_or(ErrorStack::default(), |(kept, ancestor)| ErrorStack {
+                ancestor,
+                ..errors::stack(tag, kept.site, kept.thread, kept.time)
+            })
         };
         [stack(StackTag::Allocation, self.given), stack(StackTag::Free, self.taken)]
     }
@@ -166,6 +171,9 @@ fn enter(shared: &'static Shared, found: &FoundDamage) {
     };
     let given = block.map_or(none, |block| stack(StackTag::Allocation, block.site, block.thread, block.time));
     let taken = freed.map_or(none, |freed| stack(StackTag::Free, freed.site, freed.thread, freed.time));
+    let inherited = (found.at == FoundAt::Free && freed.is_none()).then(|| family::inherited_free(shared, found.block));
+    let taken =
+        inherited.flatten().map_or(taken, |free| stack(StackTag::Free, free.site, free.thread.row(), Some(free.time)));
     let [given, taken] = found.kept.map_or([given, taken], |kept| kept.stacks());
     let given_by = found.kept.and_then(|kept| kept.given_by()).or(block.map(|block| block.kind));
     let is_freed = found.damage.region == Region::Freed;

@@ -10,8 +10,9 @@
 
 use crate::access::Access;
 use crate::anew;
+use crate::arenas;
 use crate::frees;
-use crate::guarded::Level;
+use crate::guarded::GUARD;
 use crate::life;
 use crate::once::{Early, Starting};
 use crate::options::Request;
@@ -22,9 +23,11 @@ use crate::start::{self, NotStarted};
 use crate::state::ThreadState;
 use core::sync::atomic::{AtomicU16, Ordering};
 use heapledger_format::family::{ForkCut, InheritedFree, children_match};
+use heapledger_format::guard::Kept;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::{self, ending};
 use heapledger_format::{Header, Kind, SectionKind, Site, TallyCounter, Ticks, Word, WordSize};
+use heapledger_guard::Life;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
@@ -52,6 +55,19 @@ pub struct ForkedFrom {
 #[inline(always)]
 pub(crate) fn forks() -> u16 {
     FORKS.load(Ordering::Relaxed)
+}
+
+/// The same, as it is kept beside blocks that have ended.
+pub(crate) fn forks_kept() -> u8 {
+    forks().min(Kept::FORKS_MAX.into()) as u8
+}
+
+/// Which of this process' ancestors has kept something: 0 itself, 1 its parent. `None` if that is not known any more.
+pub(crate) fn ancestor(kept: &Kept) -> Option<u16> {
+    match kept.forks {
+        Kept::FORKS_MAX => None,
+        then => forks().checked_sub(then.into()),
+    }
 }
 
 /// Another one from now on.
@@ -83,8 +99,7 @@ pub enum ForkedChildren {
 impl ForkedChildren {
     /// What was asked for.
     pub(crate) fn of(request: &Request) -> ForkedChildren {
-        // What the guard has beside its blocks names stacks of the parent's ledger.
-        if !request.children.bytes().is_empty() && request.guard.level == Level::Off {
+        if !request.children.bytes().is_empty() {
             ForkedChildren::Begin
         } else if request.notes_children || request.session.is_some() {
             ForkedChildren::Noted
@@ -231,11 +246,15 @@ pub(crate) const CUT_BYTES: usize = 16;
 pub(crate) const INHERITED_BYTES: usize = 40;
 
 impl Access<'_> {
-    /// Notes that a block ends which this process has not allocated: its parent had.
+    /// Notes that a block ends which this process has not allocated: its parent had. False if that is certainly none.
     #[cold]
     #[inline(never)]
-    pub(crate) fn inherited_ends(&mut self, address: u64, by: Kind, site: Site) {
+    pub(crate) fn inherited_ends(&mut self, address: u64, by: Kind, site: Site) -> bool {
         let shared = self.shared;
+        if !is_inherited(address as usize) {
+            self.state.count(TallyCounter::UnknownFrees, 1);
+            return false;
+        }
         let free = InheritedFree {
             number_plus_1: Word(self.state.next_number.wrapping_add(1)),
             address: Word(address),
@@ -245,13 +264,43 @@ impl Access<'_> {
             by: u32::from(by.0),
             reserved: 0,
         };
+        arenas::annotate_inherited(&free);
         let mut element = [0; INHERITED_BYTES];
         debug_assert_eq!(InheritedFree::bytes(WordSize::W64), element.len());
         free.write(crate::ledger::CODEC, &mut element);
         if apart::result_of(None, || shared.ledger().enter(SectionKind::Inherited, &element)).is_none() {
             self.state.count(TallyCounter::UnknownFrees, 1);
         }
+        true
     }
+}
+
+/// In a forked child: whether an address that the ledger does not know is a block of its parent's. Where blocks are guarded they say so
+/// themselves; else nobody knows, and it is taken for one.
+pub(crate) fn is_inherited(address: usize) -> bool {
+    if arenas::contains(address) {
+        return arenas::lookup(address as u64).is_some_and(|block| block.offset == 0 && block.life == Life::Live);
+    }
+    !GUARD.knows_all() || GUARD.begins(address)
+}
+
+/// In a forked child: how the block of its parent's ended that began here, if this process has ended it. Most recent first.
+pub(crate) fn inherited_free(shared: &Shared, address: u64) -> Option<InheritedFree> {
+    const WORDS: usize = INHERITED_BYTES / 8;
+    if !shared.settings().is_forked {
+        return None;
+    }
+    let section = shared.ledger().section(SectionKind::Inherited);
+    let used = section.used().min(section.backed()) as usize;
+    (0..used).rev().find_map(|index| {
+        let mut words = [0; WORDS];
+        section.copy_words(index.wrapping_mul(WORDS), &mut words);
+        let mut element = [0; INHERITED_BYTES];
+        for (place, word) in element.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        InheritedFree::read(crate::ledger::CODEC, &element).filter(|free| free.address.0 == address)
+    })
 }
 
 /// A block that was given to `realloc` is none of this process's, and has become another one.
@@ -260,6 +309,6 @@ impl Access<'_> {
 pub(crate) fn inherited_moves(access: &mut Access, registers: &Registers, address: usize, by: Kind) {
     if address != 0 {
         let site = frees::site_apart(access, registers);
-        access.inherited_ends(address as u64, by, site);
+        let _ = access.inherited_ends(address as u64, by, site);
     }
 }

@@ -12,7 +12,7 @@ use crate::instruction::{LENGTH_MAX, Touched, touched};
 use crate::shared::Shared;
 use crate::state::ThreadState;
 use crate::sweep::Copied;
-use crate::{arenas, error_stack, errors, hooks, start};
+use crate::{arenas, error_stack, errors, family, hooks, start};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
@@ -91,6 +91,7 @@ impl Touching<'_> {
 }
 
 fn tell(shared: &'static Shared, access: &Touching) {
+    let _ = family::note_fork(shared);
     let is_told = hooks::follows(shared) && shared.settings().guard.has_reader;
     if hooks::follows(shared) {
         enter(shared, access);

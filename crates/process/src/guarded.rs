@@ -306,16 +306,18 @@ impl Guard {
         heapledger_guard::check(memory, self.secret(), WIDTH, address as u64)
     }
 
+    /// Whether each block of the process is guarded, so that an address at which none begins is no block of the program's allocator.
+    pub(crate) fn knows_all(&self) -> bool {
+        self.is_of_all() && !self.begins_late.load(Ordering::Relaxed) && self.undressed.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether an address that is no dressed block's is no block at all: then it must not reach the allocator, which would take what
     /// lies there for its own. `only_ours` says whether nobody has blocks but through us; it is asked a bounded number of times, since
     /// it may take long.
     #[cold]
     pub fn is_no_block(&self, only_ours: impl FnOnce() -> bool) -> bool {
         const ASKED_MAX: u64 = 4096;
-        !self.begins_late.load(Ordering::Relaxed)
-            && self.undressed.load(Ordering::Relaxed) == 0
-            && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX
-            && only_ours()
+        self.knows_all() && self.asked.fetch_add(1, Ordering::Relaxed) < ASKED_MAX && only_ours()
     }
 }
 

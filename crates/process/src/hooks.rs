@@ -270,9 +270,10 @@ fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind,
         let is_known = policy::end_looked_at(&mut access, address as u64, &ended, |access, slot, number| {
             access.look_at_layout(slot, says, (registers, Some(number)));
         });
-        if !is_known && access.shared.settings().is_forked {
-            access.aside(move |access| access.inherited_ends(address as u64, by, ended.site));
-        } else if !is_known && says.given_back().is_some() {
+        let is_inherited = !is_known
+            && access.shared.settings().is_forked
+            && access.aside(move |access| access.inherited_ends(address as u64, by, ended.site));
+        if !is_known && !is_inherited && says.given_back().is_some() {
             access.aside(move |access| {
                 if let Some(given_back) = says.given_back() {
                     access.look_at_unknown(address as u64, given_back, registers, FoundAt::Free);

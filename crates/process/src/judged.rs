@@ -7,7 +7,7 @@ use crate::breaks::heapledger_error;
 use crate::damage::{Around, KeptOfBlock};
 use crate::shared::Shared;
 use crate::unknown::neighbours;
-use crate::{arenas, error_stack, errors, hooks, start};
+use crate::{arenas, error_stack, errors, family, hooks, start};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
@@ -96,6 +96,7 @@ pub fn prepare(address: u64, bytes: u64) {
 #[inline(never)]
 pub fn report(shared: &'static Shared, registers: &Registers, call: &WrongCall) {
     let Some(found) = arenas::lookup(call.address) else { return };
+    let _ = family::note_fork(shared);
     let is_overlap = call.other != [0, 0];
     if call.writes == 1 && !is_overlap {
         note_write(&found, call);

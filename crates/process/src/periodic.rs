@@ -81,6 +81,14 @@ impl Periodic {
         self.is_on.store(true, Ordering::Release);
     }
 
+    /// A forked child has a clock of its own: looks at all blocks begin anew. What was told stays told: it was there before.
+    pub(crate) fn begin_anew(&self) {
+        for word in [&self.address, &self.begun, &self.whole] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.slot.store(0, Ordering::Relaxed);
+    }
+
     /// Whether anything is done now and then.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
@@ -93,7 +101,7 @@ impl Periodic {
     pub fn tick(&self, shared: &'static Shared) {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let is_due = count.checked_rem(self.allocations.load(Ordering::Relaxed)) == Some(0) && self.is_time();
-        // ForkedFrom children have nobody who reads what is found, and nearly all of their blocks are their parent's.
+        // Nobody reads what is found in a forked child that is not recorded, and nearly all of its blocks are its parent's.
         if is_due && hooks::follows(shared) {
             let _blocked = SignalsBlocked::new();
             let (free, own) = (0, syscall::getpid());

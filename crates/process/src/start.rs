@@ -208,7 +208,8 @@ fn set_up(
         is_forked: request.forked.is_some(),
         guard: Guarding {
             begins_late: request.begins_late || hooks.begins_late,
-            has_reader: request.session.is_some(),
+            // `run` reads the errors of the program itself as they come.
+            has_reader: request.session.is_some() && !is_child && request.forked.is_none(),
             ..request.guard
         },
     };
@@ -336,7 +337,9 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
             for part in forked.ledger.chunks(8) {
                 id.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
             }
-            pair(key::PARENT_ID, id.bytes()) && number(key::FORKED_UNIX_NS, forked.unix_ns)
+            pair(key::PARENT_ID, id.bytes())
+                && number(key::FORKED_UNIX_NS, forked.unix_ns)
+                && number(key::FORKS, family::forks().into())
         })
         && number(key::UID, u64::from(syscall::getuid()))
         && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())

@@ -48,13 +48,15 @@ impl Recording {
 /// The word.
 pub struct Switch {
     word: ForkWord,
+    /// It began late, or was paused.
     was_paused: AtomicBool,
+    has_paused: AtomicBool,
 }
 
 impl Switch {
     /// Off.
     pub const fn new() -> Switch {
-        Switch { word: ForkWord::new(), was_paused: AtomicBool::new(false) }
+        Switch { word: ForkWord::new(), was_paused: AtomicBool::new(false), has_paused: AtomicBool::new(false) }
     }
 
     /// For the first time in this process, to paused or on; late if blocks were allocated before, which passed by.
@@ -62,6 +64,7 @@ impl Switch {
     /// # Errors
     /// If there is no memory for the word, or the kernel cannot keep it from children.
     pub(crate) fn start(&self, recording: Recording, is_late: bool) -> Result<(), Errno> {
+        self.has_paused.store(recording != Recording::On, Ordering::Relaxed);
         self.was_paused.store(is_late || recording != Recording::On, Ordering::Relaxed);
         self.word.start(recording as u32)
     }
@@ -87,11 +90,17 @@ impl Switch {
         self.was_paused.load(Ordering::Relaxed)
     }
 
+    /// Whether it was ever paused since it began.
+    pub(crate) fn has_paused(&self) -> bool {
+        self.has_paused.load(Ordering::Relaxed)
+    }
+
     /// From on to paused. False if it was not on.
     pub fn pause(&self) -> bool {
         // Before, so that no block passes by that is not told of.
         let is_on = self.is_on();
         if is_on {
+            self.has_paused.store(true, Ordering::Release);
             self.was_paused.store(true, Ordering::Release);
         }
         is_on && self.word.change(Recording::On as u32, Recording::Paused as u32)

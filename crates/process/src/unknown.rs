@@ -15,11 +15,12 @@ use crate::families::GivenBack;
 use crate::guarded::GUARD;
 use crate::look::{slot_of, whole};
 use crate::shared::Shared;
-use crate::{error_stack, errors};
+use crate::{error_stack, errors, family};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
+use heapledger_format::family::InheritedFree;
 use heapledger_format::record::{ADDRESS_MAX, HISTORY_WORDS, RECORD_WORDS, SIZE_ESCAPE};
 use heapledger_format::{Entry, FreedEntry, SectionKind, Site, ThreadRow, Ticks};
 use heapledger_guard::{Found, Life};
@@ -49,6 +50,10 @@ enum Passed {
     Freed(FreedEntry),
     /// The same, of the guard's own memory, with what was kept beside it.
     Kept(Found),
+    /// A place inside of a live block of the guard's own memory that a forked child has inherited.
+    Inherited(Found),
+    /// A block that a forked child had inherited and has freed.
+    InheritedFreed(InheritedFree),
     /// A block that another thread is freeing.
     Racing,
     /// No block ever, that is certain.
@@ -67,6 +72,9 @@ impl Access<'_> {
         found_at: FoundAt,
     ) {
         let shared = self.shared;
+        if shared.settings().is_forked && family::is_inherited(address as usize) {
+            return;
+        }
         let is_guarded = arenas::contains(address as usize);
         if !is_guarded && !shared.errors.may_look(LOOKED_MAX, DOUBTFUL_MAX, || !certain::sees_all(shared)) {
             return;
@@ -83,7 +91,8 @@ impl Access<'_> {
         let entered = apart::result_of(false, || {
             let [first, second, _] = entry.stacks;
             let stacks = match (first.tag, second.tag) {
-                (0, _) => [access, ErrorStack::default(), ErrorStack::default()],
+                (0, 0) => [access, ErrorStack::default(), ErrorStack::default()],
+                (0, _) => [second, access, ErrorStack::default()],
                 (_, 0) => [first, access, ErrorStack::default()],
                 _ => [first, second, access],
             };
@@ -114,7 +123,10 @@ fn guarded(shared: &Shared, address: u64) -> Option<Passed> {
     match block.life {
         // If each has a record, another thread is about to free it: it has taken the record out.
         Life::Live if block.offset == 0 => certain::sees_all(shared).then_some(Passed::Kept(block)),
-        Life::Live => arenas::entry_of(shared, &block).map(Passed::Live),
+        Life::Live => match arenas::entry_of(shared, &block) {
+            Some(entry) => Some(Passed::Live(entry)),
+            None => shared.settings().is_forked.then_some(Passed::Inherited(block)),
+        },
         Life::Freeing | Life::Freed | Life::Released => Some(Passed::Kept(block)),
     }
 }
@@ -124,7 +136,8 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         return guarded(shared, address);
     }
     // What costs least is asked first: in a program that began to record late, frees of blocks that are not known come by the million.
-    let is_certain = (given_back.is_no_block)(address as usize);
+    let is_forked = shared.settings().is_forked;
+    let is_certain = (given_back.is_no_block)(address as usize) || is_forked && is_none_at_all(shared, given_back);
     let others_call_us = || is_certain || (given_back.all_call_us)();
     if is_certain || certain::sees_all_frees(shared) {
         if let Some(block) = block_at(shared, address).filter(|block| block.address != address) {
@@ -141,6 +154,9 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         if is_dressed && certain::sees_all(shared) {
             return others_call_us().then_some(Passed::Racing);
         }
+    }
+    if let Some(free) = family::inherited_free(shared, address) {
+        return is_certain.then_some(Passed::InheritedFreed(free));
     }
     let is_free = || !is_recorded(shared, address);
     if is_on_stack {
@@ -159,6 +175,11 @@ fn find(shared: &Shared, address: u64, is_on_stack: bool, given_back: &GivenBack
         None => is_certain.then_some(Whereabouts::Mapping),
     };
     never.filter(|_| is_free()).map(Passed::Never)
+}
+
+/// In a forked child, of an address that is no block that it has inherited: whether it is certain that it is none at all.
+fn is_none_at_all(shared: &Shared, given_back: &GivenBack) -> bool {
+    GUARD.knows_all() && certain::sees_all_frees(shared) && (given_back.is_glibc)() && (given_back.all_call_us)()
 }
 
 /// The live block that holds an address.
@@ -327,7 +348,7 @@ fn described(
         _ => ErrorKind::BadFree,
     };
     let kept = match found {
-        Passed::Kept(block) => Some((KeptOfBlock::of(block), block)),
+        Passed::Kept(block) | Passed::Inherited(block) => Some((KeptOfBlock::of(block), block)),
         _ => None,
     };
     let (kind, whereabouts, block) = match found {
@@ -337,6 +358,8 @@ fn described(
             (ErrorKind::RacingFree, Whereabouts::FreedBlock, None)
         }
         Passed::Racing => (bad, Whereabouts::FreedBlock, None),
+        Passed::Inherited(_) => (bad, Whereabouts::Block, None),
+        Passed::InheritedFreed(_) => (if is_free { ErrorKind::DoubleFree } else { bad }, Whereabouts::FreedBlock, None),
         Passed::Kept(block) if block.offset == 0 && is_free => (ErrorKind::DoubleFree, Whereabouts::FreedBlock, None),
         Passed::Kept(_) => (bad, Whereabouts::FreedBlock, None),
         Passed::Live(block) => (bad, Whereabouts::Block, Some(block)),
@@ -352,6 +375,9 @@ fn described(
         Passed::Freed(freed) => {
             (stack(StackTag::Free, freed.site, freed.thread, freed.time), freed.number.wrapping_add(1))
         }
+        Passed::InheritedFreed(free) => {
+            (stack(StackTag::Free, free.site, free.thread.row(), Some(free.time)), free.number_plus_1.0)
+        }
         _ => (none, 0),
     };
     let bytes = block.and_then(|block| block.size).unwrap_or(0);
@@ -360,6 +386,7 @@ fn described(
     let (start, bytes) = kept
         .map(|(_, block)| (block.start, block.size))
         .or(block.map(|block| (block.address, bytes)))
+        .or(matches!(found, Passed::InheritedFreed(_)).then_some((address, 0)))
         .unwrap_or_default();
     ErrorEntry {
         kind: kind as u16,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use heapledger_format::SectionKind;
 use heapledger_format::account::{Account, FreedOfOthers};
-use heapledger_format::errors::ErrorEntry;
+use heapledger_format::errors::{ErrorEntry, ErrorStack};
 use heapledger_format::mark::{Mark, Window};
 
 use crate::SourceError;
@@ -44,6 +44,19 @@ pub struct FoundError {
     pub function: String,
     /// Memory around, perhaps none.
     pub around: Vec<u8>,
+    /// Stacks whose call site, thread and time are those of an ancestor's ledger, as they were written. In `entry` these are not known.
+    pub of_ancestors: Vec<ErrorStack>,
+}
+
+/// Takes out what no number of this ledger is.
+fn of_ancestors(entry: &mut ErrorEntry) -> Vec<ErrorStack> {
+    let foreign = entry.stacks.iter_mut().filter(|stack| stack.ancestor != 0);
+    foreign
+        .map(|stack| {
+            let unknown = ErrorStack { tag: stack.tag, ancestor: stack.ancestor, ..ErrorStack::default() };
+            std::mem::replace(stack, unknown)
+        })
+        .collect()
 }
 
 impl Ledger {
@@ -96,7 +109,8 @@ impl Ledger {
                 let function = self.text_at(entry.function_at.into(), entry.function_bytes.into())?;
                 let around =
                     self.string(entry.around_at.into(), u64::from(entry.around_bytes).min(AROUND_BYTES_MAX))?;
-                errors.push(FoundError { row, entry, function, around });
+                let of_ancestors = of_ancestors(&mut entry);
+                errors.push(FoundError { row, entry, function, around, of_ancestors });
             }
             Ok(())
         })?;

@@ -79,9 +79,11 @@ impl Look<'_> {
                 thread: freed.block.thread.unwrap_or(heapledger_format::ThreadRow::OTHER),
                 kind: freed.block.kind,
                 time: freed.block.time.unwrap_or_default(),
+                forks: 0,
             };
             let thread = freed.thread.unwrap_or(heapledger_format::ThreadRow::OTHER);
-            let taken = Kept { site: freed.site, thread, kind: freed.by, time: freed.time.unwrap_or_default() };
+            let time = freed.time.unwrap_or_default();
+            let taken = Kept { site: freed.site, thread, kind: freed.by, time, forks: 0 };
             [Some(given), Some(taken)]
         });
         let block = last.map_or(at, |freed| freed.block.address);

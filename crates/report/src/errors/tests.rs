@@ -93,7 +93,8 @@ fn told(error: ErrorEntry) -> String {
     let path = scratch.join("x");
     everything(ByteOrder::Little, WordSize::W64).write(&path).expect("written");
     let context = context(&Ledger::open(&path).expect("a ledger"));
-    let errors = [FoundError { row: 0, entry: error, around: Vec::new(), function: String::new() }];
+    let errors =
+        [FoundError { row: 0, entry: error, around: Vec::new(), function: String::new(), of_ancestors: Vec::new() }];
     let (labels, seen) = (&Labels::default(), Seen::default());
     let (errors, names) = (&errors, &mut Numbered);
     let mut report =

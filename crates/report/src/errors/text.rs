@@ -82,6 +82,9 @@ pub(crate) fn excused_words(excused: &Excused) -> String {
     format!("{errors}, found {times}")
 }
 
+/// Where a stack is that the ledger does not have.
+const OF_ANCESTOR: &str = "In a process that this one was forked from: its ledger has the stack";
+
 /// Writes an error with its stacks, its token if asked for, and what it comes to in one line.
 pub(super) fn one(
     out: &mut dyn Write,
@@ -95,6 +98,10 @@ pub(super) fn one(
     for stack in stacks(error) {
         let time = frames::time_and_age(&context.clock, known(stack.time));
         writeln!(out, "{}{time}{}", heading(error, stack), before(context, error, stack))?;
+        if stack.ancestor != 0 {
+            writeln!(out, "  {}", OF_ANCESTOR)?;
+            continue;
+        }
         frames::thread(out, context, stack.thread.row(), false)?;
         let named = names.stack(stack.site)?;
         // What was freed lately is known from the history.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use heapledger_analysis::{AlikeProcesses, FamilySummary, alike};
 
 use super::{end_words, process_name};
-use crate::form::units::{count, span};
+use crate::form::units::{count, counted, span};
 use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
 
 /// Lines of a tree that a person did not ask for all of; with so few processes each has one.
@@ -122,7 +122,7 @@ impl ShownProcesses {
             end = format!("{end}, not recorded");
         }
         if totals.errors != 0 {
-            end = format!("{end}, {} errors", count(totals.errors));
+            end = format!("{end}, {}", counted(totals.errors, "error", "errors"));
         }
         vec![
             Cell::Text(format!("{}{name}", self.branches(index, line, paint))),
