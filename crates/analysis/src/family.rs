@@ -9,6 +9,7 @@ use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 
 mod alike;
 mod ancestors;
+mod blamed;
 mod inherited;
 mod look;
 mod losses;
@@ -16,6 +17,7 @@ mod programs;
 
 pub use alike::{AlikeProcesses, alike};
 pub use ancestors::{Inheritance, inherited_frees};
+pub use blamed::{Blamed, BlamedBlock, EarlierFree, blamed_blocks};
 pub use inherited::{AncestorBlocks, BlockOfAncestor, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
 pub use look::{FamilyLook, FamilyLooks, ProcessLook};
 pub use losses::{FamilyNote, family_notes, joined};

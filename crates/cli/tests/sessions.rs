@@ -5,7 +5,10 @@ mod common;
 use std::path::Path;
 
 use common::{heapledger, output, text};
-use heapledger_format::bytes::{ByteOrder, WordSize};
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::errors::{ERROR_BYTES_MAX, ErrorEntry, ErrorKind};
+use heapledger_format::family::{ForkCut, InheritedFree};
+use heapledger_format::{Kind, SectionKind, ThreadRowPlus1, Ticks, Word};
 use heapledger_source::{FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
 use heapledger_testing::{Builder, Scratch};
 
@@ -330,12 +333,12 @@ fn top_looks_at_the_processes_that_run() {
     }
 }
 
-#[test]
-fn a_free_of_an_inherited_block_leads_to_its_parent() {
-    use heapledger_format::family::{ForkCut, InheritedFree};
-    use heapledger_format::{Kind, SectionKind, ThreadRowPlus1, Ticks, Word};
-    let scratch = Scratch::new("cli-sessions-fork");
-    session(&scratch, "build");
+const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
+
+/// A session in which `make` 100 forked before its number 9: 200 freed its block at 0x1000, 100 bytes, as number 3. `more` is added to the
+/// ledger of 200.
+fn forked_session(scratch: &Scratch, more: impl FnOnce(&mut Builder)) {
+    session(scratch, "build");
     let mut parent = Builder::new();
     parent
         .id([7; 16])
@@ -345,18 +348,24 @@ fn a_free_of_an_inherited_block_leads_to_its_parent() {
         .process("start_ticks", "100");
     parent.write(&scratch.join("build/make.100.hl")).unwrap();
     let mut child = Builder::new();
-    let codec = heapledger_format::bytes::Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
-    child.codec(codec.order, codec.word).process("pid", "200").process("ppid", "100").process("program", "make");
+    child.codec(CODEC.order, CODEC.word).process("pid", "200").process("ppid", "100").process("program", "make");
     child.process("start_ticks", "200").process("parent_id", &"07".repeat(16));
     let (mut cut, mut free) = (vec![0; 16], vec![0; 40]);
-    assert!(ForkCut { time: Word(1), number_plus_1: Word(9) }.write(codec, &mut cut));
+    assert!(ForkCut { time: Word(1), number_plus_1: Word(9) }.write(CODEC, &mut cut));
     let by = u32::from(Kind::FREE.0);
     let (address, time, thread) = (Word(0x1000), Ticks(5), ThreadRowPlus1(1));
     let element =
         InheritedFree { address, time, site: Default::default(), thread, by, reserved: 0, number_plus_1: Word(4) };
-    assert!(element.write(codec, &mut free));
+    assert!(element.write(CODEC, &mut free));
     child.section(SectionKind::Cut as u16, 16, cut).section(SectionKind::Inherited as u16, 40, free);
+    more(&mut child);
     child.write(&scratch.join("build/make.200.hl")).unwrap();
+}
+
+#[test]
+fn a_free_of_an_inherited_block_leads_to_its_parent() {
+    let scratch = Scratch::new("cli-sessions-fork");
+    forked_session(&scratch, |_| ());
     let (status, out, err) = tell(&scratch, &["history", "--addr", "0x1000", "build:200"]);
     assert_eq!(status, 0, "{out}{err}");
     for part in
@@ -366,4 +375,49 @@ fn a_free_of_an_inherited_block_leads_to_its_parent() {
     }
     let (status, _, err) = tell(&scratch, &["history", "--addr", "0x2000", "build:200"]);
     assert!(status == 0 && !err.contains("inherited"), "{err}");
+}
+
+#[test]
+fn errors_of_a_forked_process_name_whose_block_it_was() {
+    let scratch = Scratch::new("cli-sessions-fork-errors");
+    let errors = [(ErrorKind::DoubleFree, 0x1000, 9), (ErrorKind::BadFree, 0x2000, 9), (ErrorKind::BadFree, 0x1000, 5)];
+    forked_session(&scratch, |child| {
+        let mut all = vec![0; ERROR_BYTES_MAX * errors.len()];
+        for ((kind, address, time), element) in errors.into_iter().zip(all.chunks_exact_mut(ERROR_BYTES_MAX)) {
+            let (kind, first_time) = (kind as u16, Ticks(time));
+            assert!(ErrorEntry { kind, address, first_time, ..ErrorEntry::default() }.write(CODEC, element));
+        }
+        child.section(SectionKind::Errors as u16, ERROR_BYTES_MAX, all);
+    });
+    let twice = "a block of make 100: 0x1000, malloc 100 B, number 0 there, live at the fork, and freed here before by free, number 3";
+    for target in ["build", "build:200", "build/make.200.hl"] {
+        let (status, out, err) = tell(&scratch, &["errors", target]);
+        assert_eq!(status, 0, "{target}: {err}");
+        let out = out.replace("\n            ", " ");
+        for part in [
+            &format!("Inherited : {twice}\n"),
+            "Inherited : no: no parent had a block there",
+            "number 0 there, live at the fork\n",
+            "allocated by make 100\n",
+            "freed here\n",
+        ] {
+            assert!(out.contains(part), "{target}: no {part} in\n{out}");
+        }
+        assert_eq!(out.matches("allocated by make 100\n").count(), 2, "{out}");
+    }
+    let lines = json(&scratch, &["errors", "build", "--json"]);
+    let inherited: Vec<_> =
+        lines.iter().filter(|line| line["type"] == "error").map(|line| &line["inherited"]).collect();
+    let whose: Vec<_> = inherited.iter().map(|inherited| inherited["whose"].as_str().unwrap()).collect();
+    assert_eq!(whose, ["ancestor", "nobody", "ancestor"]);
+    let block = &inherited[0]["block"];
+    assert_eq!((&block["pid"], &block["size"], &block["certain"]), (&100.into(), &100.into(), &true.into()));
+    assert_eq!((&block["ledger"], &block["freed"]["number"]), (&"build/make.100.hl".into(), &3.into()));
+    assert!(inherited[2]["block"]["freed"].is_null(), "{}", inherited[2]);
+    let (_, out, _) = tell(&scratch, &["errors", "build:200", "--csv"]);
+    assert!(out.lines().nth(1).is_some_and(|line| line.ends_with(&format!("\"{twice}\""))), "{out}");
+    // Where the parent's ledger is gone nothing is guessed.
+    std::fs::remove_file(scratch.join("build/make.100.hl")).unwrap();
+    let (_, out, _) = tell(&scratch, &["errors", "build:200"]);
+    assert_eq!(out.matches("Inherited : not known").count(), 3, "{out}");
 }

@@ -13,6 +13,7 @@ mod brief;
 mod csv;
 pub(crate) mod json;
 mod memory;
+mod origin;
 mod place;
 pub(crate) mod text;
 mod token;
@@ -23,6 +24,8 @@ pub struct ErrorsReport<'r> {
     pub context: &'r Context,
     /// The errors that are shown.
     pub errors: &'r [FoundError],
+    /// Whose blocks they are about where a forked process has none of its own: in their order, or none.
+    pub origins: &'r [Option<ErrorOrigin>],
     /// What is excused, and is not among them.
     pub excused: &'r [Excused],
     /// How many more there are.
@@ -53,6 +56,13 @@ impl Report for ErrorsReport<'_> {
 
     fn ending(&self) -> Ending {
         Ending { shown: self.errors.len() as u64, left_out: self.left_out, in_flight: 0 }
+    }
+}
+
+impl ErrorsReport<'_> {
+    /// Whose block the error of this place in [`ErrorsReport::errors`] is about, if that was looked for.
+    fn origin(&self, index: usize) -> Option<&ErrorOrigin> {
+        self.origins.get(index).and_then(Option::as_ref)
     }
 }
 
@@ -159,6 +169,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 pub use brief::ErrorBrief;
+pub use origin::{ErrorOrigin, OriginBlock, OriginFree, OriginProcess};
 pub(crate) use text::excused_words;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From a forked process's ledger to those of its parent and its parent's parents, within a session.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use heapledger_format::ThreadRow;
 use heapledger_format::session::process as key;
@@ -58,26 +58,45 @@ pub struct Inheritance {
 /// If a ledger can no longer be read.
 pub fn inherited_frees(family: &Family, ledger: &Ledger, address: Option<u64>) -> Result<Inheritance, SourceError> {
     let frees = FreedOfParent::all_of(ledger, address)?;
-    let wanted: HashSet<u64> = frees.iter().map(|free| free.address).collect();
-    let (mut ancestors, mut members) = (Vec::new(), Vec::new());
-    let mut next = ledger.fork()?.map(|fork| (fork, ledger.process().number(key::PPID)));
-    let mut is_cut = false;
-    while let Some((fork, ppid)) = next.filter(|_| members.len() < GENERATIONS_MAX) {
-        let Some((index, parent)) = parent_of(family, &fork, ppid) else {
-            is_cut = true;
-            break;
-        };
-        let own = FreedOfParent::all_of(&parent, None)?;
-        let own = own.into_iter().filter(|free| wanted.contains(&free.address)).collect();
-        ancestors.push(AncestorBlocks::of(&parent, ForkPlace::of(&fork), own, &wanted)?);
-        members.push(index);
-        next = parent.fork()?.map(|fork| (fork, parent.process().number(key::PPID)));
-    }
-    let mut found = freed_blocks(&frees, &ancestors);
+    let wanted = frees.iter().map(|free| free.address).collect();
+    let Ancestors { blocks, members, is_cut } = Ancestors::of(family, ledger, &wanted)?;
+    let mut found = freed_blocks(&frees, &blocks);
     for block in found.iter_mut().filter(|block| is_cut && **block == FreedBlock::Nobodys) {
         *block = FreedBlock::Unknown;
     }
     Ok(Inheritance { frees: frees.into_iter().zip(found).collect(), ancestors: members })
+}
+
+/// What the ledgers of a forked process's ancestors say of some addresses, nearest first.
+#[derive(Debug, Default)]
+pub(super) struct Ancestors {
+    pub(super) blocks: Vec<AncestorBlocks>,
+    /// Which they are, as indices of [`Family::members`].
+    pub(super) members: Vec<usize>,
+    /// Whether there are more, whose ledgers are not in the session.
+    pub(super) is_cut: bool,
+}
+
+impl Ancestors {
+    /// Reads blocks at or around `wanted` addresses.
+    ///
+    /// # Errors
+    /// If a ledger can no longer be read.
+    pub(super) fn of(family: &Family, ledger: &Ledger, wanted: &BTreeSet<u64>) -> Result<Ancestors, SourceError> {
+        let mut all = Ancestors::default();
+        let mut next = ledger.fork()?.map(|fork| (fork, ledger.process().number(key::PPID)));
+        while let Some((fork, ppid)) = next.filter(|_| all.members.len() < GENERATIONS_MAX) {
+            let Some((index, parent)) = parent_of(family, &fork, ppid) else {
+                all.is_cut = true;
+                break;
+            };
+            let own = FreedOfParent::all_of(&parent, None)?;
+            all.blocks.push(AncestorBlocks::of(&parent, ForkPlace::of(&fork), own, wanted)?);
+            all.members.push(index);
+            next = parent.fork()?.map(|fork| (fork, parent.process().number(key::PPID)));
+        }
+        Ok(all)
+    }
 }
 
 /// The ledger with the id that a fork names: one of a process with its parent's number.

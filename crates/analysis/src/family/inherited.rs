@@ -5,7 +5,7 @@
 //! with this address which had been allocated before the fork and not been freed before it. What the parent did with it afterwards is
 //! another matter: it has a copy of its own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, SourceError};
@@ -79,7 +79,7 @@ impl AncestorBlocks {
         AncestorBlocks { place, blocks, inherited, is_incomplete }
     }
 
-    /// Reads from `ledger` the blocks with one of `wanted` addresses. Memory is in proportion to these.
+    /// Reads from `ledger` the blocks at or around one of `wanted` addresses. Memory is in proportion to these.
     ///
     /// # Errors
     /// If it can no longer be read.
@@ -87,7 +87,7 @@ impl AncestorBlocks {
         ledger: &Ledger,
         place: ForkPlace,
         inherited: Vec<FreedOfParent>,
-        wanted: &HashSet<u64>,
+        wanted: &BTreeSet<u64>,
     ) -> Result<AncestorBlocks, SourceError> {
         let mut blocks: Vec<(Entry, Option<FreedEntry>)> = Vec::new();
         let mut frees = 0u64;
@@ -96,14 +96,14 @@ impl AncestorBlocks {
         let mut history = ledger.freed();
         while let Some(chunk) = history.next_chunk()? {
             frees += chunk.len() as u64;
-            for freed in chunk.iter().filter(|freed| wanted.contains(&freed.block.address)) {
+            for freed in chunk.iter().filter(|freed| is_around(&freed.block, wanted)) {
                 ended.insert(freed.block.number);
                 blocks.push((freed.block, Some(*freed)));
             }
         }
         let mut records = ledger.records();
         while let Some(chunk) = records.next_chunk()? {
-            let there = |block: &&Entry| wanted.contains(&block.address) && !ended.contains(&block.number);
+            let there = |block: &&Entry| is_around(block, wanted) && !ended.contains(&block.number);
             blocks.extend(chunk.iter().filter(there).map(|block| (*block, None)));
         }
         let counted = ledger.tallies()?.get(heapledger_format::TallyCounter::Frees);
@@ -126,14 +126,53 @@ impl AncestorBlocks {
         found
     }
 
+    /// The block that this one had at or around an address when it forked, or last before that.
+    pub(super) fn around(&self, address: u64) -> Around<'_> {
+        let mut ended: Option<(&Entry, &FreedEntry)> = None;
+        let mut found = Around::None;
+        for (block, end) in self.blocks.iter().filter(|(block, _)| is_in(block, address)) {
+            let begun = self.place.is_before(block.thread, block.number);
+            let gone = end.as_ref().map_or(Some(false), |end| self.place.is_before(end.thread, end.number));
+            match (begun, gone, end) {
+                (Some(true), Some(false), end) => return Around::There(block, end.as_ref()),
+                (Some(true), Some(true), Some(end)) => {
+                    let is_later =
+                        |(_, known): (&Entry, &FreedEntry)| (known.time, known.number) < (end.time, end.number);
+                    if ended.is_none_or(is_later) {
+                        ended = Some((block, end));
+                    }
+                }
+                (Some(false), ..) => {}
+                _ => found = Around::Perhaps,
+            }
+        }
+        match (ended, &found) {
+            (Some((block, end)), Around::None) => Around::Ended(block, end),
+            _ => found,
+        }
+    }
+
+    /// Whether its ledger may have had blocks that it no longer tells of, or never entered.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
     /// Whether it had itself freed a block of its ancestors' with this address before the fork; `None` if nobody knows.
     fn had_freed(&self, address: u64) -> Option<bool> {
-        let mut known = Some(false);
+        match self.freed_before_fork(address) {
+            Ok(free) => Some(free.is_some()),
+            Err(NotKnown) => None,
+        }
+    }
+
+    /// How it had itself freed a block of its ancestors' with this address before the fork.
+    pub(super) fn freed_before_fork(&self, address: u64) -> Result<Option<&FreedOfParent>, NotKnown> {
+        let mut known = Ok(None);
         for free in of_address(&self.inherited, address, |free| free.address) {
             match self.place.is_before(free.thread, free.number) {
-                Some(true) => return Some(true),
+                Some(true) => return Ok(Some(free)),
                 Some(false) => {}
-                None => known = None,
+                None => known = Err(NotKnown),
             }
         }
         known
@@ -145,6 +184,34 @@ fn of_address<T>(all: &[T], address: u64, get: fn(&T) -> u64) -> &[T] {
     let first = all.partition_point(|one| get(one) < address);
     let behind = all.partition_point(|one| get(one) <= address);
     all.get(first..behind).unwrap_or(&[])
+}
+
+/// Whether an address is that of a block, or lies in it.
+pub(super) fn is_in(block: &Entry, address: u64) -> bool {
+    address.checked_sub(block.address).is_some_and(|offset| offset < block.size.unwrap_or(0).max(1))
+}
+
+/// Whether one of these addresses is that of a block, or lies in it.
+pub(super) fn is_around(block: &Entry, wanted: &BTreeSet<u64>) -> bool {
+    let end = block.address.saturating_add(block.size.unwrap_or(0).max(1));
+    wanted.range(block.address..end.max(block.address)).next().is_some()
+}
+
+/// The ledgers do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotKnown;
+
+/// What an ancestor had at or around an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Around<'a> {
+    /// This block, when it forked; and how it freed its own copy, if it did, later.
+    There(&'a Entry, Option<&'a FreedEntry>),
+    /// None then; this one last, which it had freed before the fork.
+    Ended(&'a Entry, &'a FreedEntry),
+    /// One of which it is not known whether it was there.
+    Perhaps,
+    /// None that its ledger tells of.
+    None,
 }
 
 enum AtFork<'a> {
@@ -343,7 +410,7 @@ mod tests {
         let path = scratch.join("parent.hl");
         builder.write(&path).unwrap();
         let ledger = Ledger::open(&path).unwrap();
-        let wanted = HashSet::from([0x1000, 0x1010, 0x9999]);
+        let wanted = BTreeSet::from([0x1000, 0x1010, 0x9999]);
         let read = AncestorBlocks::of(&ledger, place(), Vec::new(), &wanted).unwrap();
         let mut numbers: Vec<u64> = read.blocks.iter().map(|(block, _)| block.number).collect();
         numbers.sort_unstable();

@@ -12,6 +12,7 @@ use super::standard::{ExecutableArgs, SuppressArgs};
 use super::{FormArgs, LedgerArgs, NamingArgs, SourceText, unless_pipe_closed};
 
 mod for_run;
+mod origin;
 mod session;
 
 use for_run::Rows;
@@ -88,7 +89,12 @@ fn show(args: &ErrorsArgs) -> Result<()> {
     let excused = excuse(&mut errors, &suppressions, &mut |site| names.stack(site))?;
     left_out += limit(&mut errors);
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
-    let (errors, excused, tokens) = (&errors, &excused, args.dedup_token);
-    let mut report = ErrorsReport { context, errors, excused, left_out, tokens, labels, names: &mut names, seen };
+    let origins = match origin::session_of(ledger)? {
+        Some(family) => origin::origins(&family, ledger, &errors, &args.naming, &mut names)?,
+        None => Vec::new(),
+    };
+    let (errors, origins, excused, tokens) = (&errors, &origins, &excused, args.dedup_token);
+    let mut report =
+        ErrorsReport { context, errors, origins, excused, left_out, tokens, labels, names: &mut names, seen };
     args.ledger.view.present(form, &mut report)
 }

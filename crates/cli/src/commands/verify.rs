@@ -119,7 +119,9 @@ fn show(args: &VerifyArgs) -> Result<u8> {
     errors.truncate(shown);
     let (labels, seen) = (&ledger.labels()?, Seen::of(ledger, 0)?);
     let (errors, excused, tokens) = (&errors, &excused, args.dedup_token);
-    let damage = ErrorsReport { context, errors, excused, left_out, tokens, labels, names: &mut names, seen };
+    // A look at live blocks: they are the process's own.
+    let origins = &[];
+    let damage = ErrorsReport { context, errors, origins, excused, left_out, tokens, labels, names: &mut names, seen };
     let mut report = VerifyReport { damage, verified: &verified, level: &level };
     args.ledger.view.present(args.form.get(), &mut report)?;
     Ok(code)

@@ -40,7 +40,7 @@ impl ErrorBrief {
         let error = &found.entry;
         let plain = Context { paint: Paint::default(), ..context.clone() };
         let mut report = Vec::new();
-        text::one(&mut report, (&plain, false), names, found, &labels.text(LabelId(error.label)))?;
+        text::one(&mut report, (&plain, false), names, (found, None), &labels.text(LabelId(error.label)))?;
         let culprit = culprit(error).map(|stack| names.stack(stack.site)).transpose()?;
         let mut named = Vec::new();
         for stack in stacks(error) {

@@ -6,7 +6,7 @@ use heapledger_format::Ticks;
 use heapledger_format::errors::{FoundAt, FoundBy};
 
 use super::token::token;
-use super::{ErrorsReport, called, direction, given_by, kind_name, known, stack_name, stacks};
+use super::{ErrorOrigin, ErrorsReport, called, direction, given_by, kind_name, known, stack_name, stacks};
 use crate::record::frames::callers;
 use crate::{Cell, Column, ReportError, Table, TableForm};
 
@@ -17,10 +17,10 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
     columns.extend([Column::word("address"), Column::number("bytes"), Column::text("called")]);
     columns.extend([Column::word("block"), Column::number("block_bytes"), Column::text("given_by")]);
     columns.extend(["repeats", "first_ns", "last_ns"].map(Column::number));
-    columns.extend(["stacks", "token"].map(Column::text));
+    columns.extend(["stacks", "token", "inherited"].map(Column::text));
     let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     let context = report.context;
-    for found in report.errors {
+    for (index, found) in report.errors.iter().enumerate() {
         let error = &found.entry;
         let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
         let word = |word: Option<&str>| text(word.map(str::to_owned));
@@ -47,6 +47,7 @@ pub(super) fn write(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Resul
             time(error.last_time),
             Cell::Text(told.join("; ")),
             Cell::Text(token(error, report.names)?),
+            text(report.origin(index).map(ErrorOrigin::sentence)),
         ])?;
     }
     report.seen.notes.extend(report.names.notes());

@@ -8,8 +8,11 @@ use heapledger_format::{LabelId, Site, Ticks};
 use heapledger_source::FoundError;
 use serde::Serialize;
 
+use super::origin::OriginJson;
 use super::token::token;
-use super::{ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks, whole};
+use super::{
+    ErrorOrigin, ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks, whole,
+};
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
 use crate::record::json::free_depth;
 use crate::{Context, Report, ReportError};
@@ -51,6 +54,8 @@ struct ErrorLine<'a> {
     label: Option<String>,
     core: Option<u16>,
     stacks: Vec<ErrorStackJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inherited: Option<OriginJson<'a>>,
     token: String,
 }
 
@@ -98,14 +103,15 @@ pub(crate) fn write_for(
     let asked = ErrorsAsked { free_depth: free_depth(report.context) };
     line(out, &HeaderLine::new(command, &report.context.ledger, None).with(asked))?;
     let mut lines = StackLines::default();
-    for found in report.errors {
+    for (index, found) in report.errors.iter().enumerate() {
         let neighbours = found.entry.neighbours.iter().map(|neighbour| neighbour.site);
         for site in stacks(&found.entry).map(|stack| stack.site).chain(neighbours).filter(|site| *site != Site(0)) {
             lines.line(out, report.names, site)?;
         }
         let label = Some(report.labels.text(LabelId(found.entry.label))).filter(|label| !label.is_empty());
         let token = token(&found.entry, report.names)?;
-        line(out, &error_line(report.context, found, label, token))?;
+        let inherited = report.origin(index).map(ErrorOrigin::json);
+        line(out, &ErrorLine { inherited, ..error_line(report.context, found, label, token) })?;
     }
     for Excused { by, errors, times } in report.excused {
         line(out, &SuppressedLine { r#type: "suppressed", by, errors: *errors, times: *times })?;
@@ -174,6 +180,7 @@ fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<Str
         label,
         core: error.core.checked_sub(1),
         stacks: stacks(error).map(stack).collect(),
+        inherited: None,
         token,
     }
 }

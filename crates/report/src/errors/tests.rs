@@ -52,7 +52,8 @@ fn written(form: &Form, shown: usize) -> String {
     let (errors, labels, seen) = (&errors[..shown], &labels, Seen::default());
     let names = &mut Numbered;
     let excused = &[Excused { by: "bad-free:x*".to_owned(), errors: 2, times: 5 }];
-    let mut report = ErrorsReport { context: &context, errors, excused, left_out, tokens: true, labels, names, seen };
+    let mut report =
+        ErrorsReport { context: &context, errors, excused, left_out, tokens: true, labels, names, seen, origins: &[] };
     let mut out = Vec::new();
     report.write(form, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
@@ -97,8 +98,17 @@ fn told(error: ErrorEntry) -> String {
         [FoundError { row: 0, entry: error, around: Vec::new(), function: String::new(), of_ancestors: Vec::new() }];
     let (labels, seen) = (&Labels::default(), Seen::default());
     let (errors, names) = (&errors, &mut Numbered);
-    let mut report =
-        ErrorsReport { context: &context, errors, excused: &[], left_out: 0, tokens: false, labels, names, seen };
+    let mut report = ErrorsReport {
+        context: &context,
+        errors,
+        excused: &[],
+        left_out: 0,
+        tokens: false,
+        labels,
+        names,
+        seen,
+        origins: &[],
+    };
     let mut out = Vec::new();
     report.write(&Form::Text, &mut out).expect("memory");
     String::from_utf8(out).expect("text")
@@ -408,7 +418,7 @@ fn errors_as_a_table() {
         "{csv}"
     );
     assert!(
-        lines[1].ends_with(",allocation: site_2; access: site_2,heap-buffer-overflow--allocation--site_2"),
+        lines[1].ends_with(",allocation: site_2; access: site_2,heap-buffer-overflow--allocation--site_2,"),
         "{csv}"
     );
     assert!(lines[2].contains(",failed-allocation,answer,call,,,0,calloc,,1048576,,2,"), "{csv}");

@@ -10,8 +10,8 @@ use heapledger_source::FoundError;
 use super::place::{culprit, is_in_front, is_unseen, position, stack_of, summary};
 use super::token::token;
 use super::{
-    ErrorsReport, called, direction, given_by, is_failed_call, kind_name, known, memory, operand_names, stack_name,
-    stacks, whereabouts, whole,
+    ErrorOrigin, ErrorsReport, called, direction, given_by, is_failed_call, kind_name, known, memory, operand_names,
+    stack_name, stacks, whereabouts, whole,
 };
 use crate::form::fit::Fit;
 use crate::form::notes;
@@ -52,7 +52,8 @@ pub(crate) fn each(report: &mut ErrorsReport<'_>, out: &mut dyn Write) -> Result
             writeln!(out)?;
         }
         let label = report.labels.text(LabelId(found.entry.label));
-        one(&mut out, (context, report.tokens), report.names, found, &label)?;
+        let origin = report.origins.get(index).and_then(Option::as_ref);
+        one(&mut out, (context, report.tokens), report.names, (found, origin), &label)?;
     }
     Ok(out.flush()?)
 }
@@ -90,11 +91,15 @@ pub(super) fn one(
     out: &mut dyn Write,
     (context, tokens): (&Context, bool),
     names: &mut dyn Stacks,
-    found: &FoundError,
+    (found, origin): (&FoundError, Option<&ErrorOrigin>),
     label: &str,
 ) -> Result<(), ReportError> {
     let error = &found.entry;
     facts(out, context, names, found, label)?;
+    if let Some(origin) = origin {
+        let heading = context.paint.strong(format!("{:<10}:", "Inherited"));
+        writeln!(out, "{heading} {}", context.paint.lines(&origin.sentence(), 12, 12))?;
+    }
     for stack in stacks(error) {
         let time = frames::time_and_age(&context.clock, known(stack.time));
         writeln!(out, "{}{time}{}", heading(error, stack), before(context, error, stack))?;
@@ -110,6 +115,9 @@ pub(super) fn one(
         } else {
             frames::stack(out, &named, context.paint)?;
         }
+    }
+    if let Some(origin) = origin {
+        origin.stacks(out, context)?;
     }
     let front = &error.neighbours[0];
     if is_unseen(error) && is_in_front(error) && front.address != 0 && front.site != Site::NONE {

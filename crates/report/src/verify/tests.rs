@@ -43,6 +43,7 @@ fn written(form: &Form, level: &str, verified: &Verified, shown: usize) -> Strin
     let damage = ErrorsReport {
         context: &context,
         errors: &errors[..shown],
+        origins: &[],
         excused: &[],
         left_out: 0,
         tokens: false,

@@ -9,7 +9,7 @@ use heapledger_report::{ErrorsReport, Form, Report, ReportError, clean, counted,
 use heapledger_source::{Family, Ledger};
 use heapledger_symbols::Symbolizer;
 
-use super::ErrorsArgs;
+use super::{ErrorsArgs, origin};
 use crate::commands::sessions::{self, ProcessLabels, TopLevel};
 use crate::commands::standard::Usage;
 use crate::commands::{SourceText, find_names};
@@ -88,10 +88,12 @@ impl SessionErrors<'_> {
                 let paint = args.ledger.paint();
                 writeln!(out, "{}{}", if is_first { "" } else { "\n" }, paint.strong(format!("== {}", clean(label))))?;
             }
+            let origins = &origin::origins(self.family, ledger, &errors, &args.naming, &mut names)?;
             let (labels, seen, tokens) = (&ledger.labels()?, Seen::of(ledger, 0)?, args.dedup_token);
             let (context, errors, excused, left_out) = (&opened.context, &errors, &excused, left_out as u64);
             let names = &mut names;
-            ErrorsReport { context, errors, excused, left_out, tokens, labels, names, seen }.write(form, out)?;
+            ErrorsReport { context, errors, origins, excused, left_out, tokens, labels, names, seen }
+                .write(form, out)?;
             if *form == Form::Text {
                 writeln!(out)?;
             }
