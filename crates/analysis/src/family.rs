@@ -10,14 +10,18 @@ use crate::{Clock, Note, Peak, Sampled, Summary, is_wrong};
 mod alike;
 mod ancestors;
 mod blamed;
+mod handed_down;
 mod inherited;
 mod look;
 mod losses;
+#[cfg(test)]
+mod made;
 mod programs;
 
 pub use alike::{AlikeProcesses, alike};
 pub use ancestors::{Inheritance, inherited_frees};
 pub use blamed::{Blamed, BlamedBlock, EarlierFree, blamed_blocks};
+pub use handed_down::InheritedTotals;
 pub use inherited::{AncestorBlocks, BlockOfAncestor, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
 pub use look::{FamilyLook, FamilyLooks, ProcessLook};
 pub use losses::{FamilyNote, family_notes, joined};
@@ -142,6 +146,8 @@ pub struct ProcessTotals {
     pub unrecorded: u32,
     /// Whether figures are estimates.
     pub sampled: bool,
+    /// What it freed that it had not allocated itself, where that was looked for: in no other figure.
+    pub inherited: InheritedTotals,
 }
 
 /// Sums over a session.
@@ -174,6 +180,8 @@ pub struct FamilyTotals {
     pub errors: u64,
     /// Whether figures are estimates, of some processes at least.
     pub sampled: bool,
+    /// What forked processes freed that they had not allocated themselves, where that was looked for: in no other figure.
+    pub inherited: InheritedTotals,
 }
 
 /// A session, added up.
@@ -183,6 +191,9 @@ pub struct FamilySummary {
     pub tree: ProcessTree,
     /// What its programs came to, as [`Family::members`].
     pub members: Vec<Option<MemberTotals>>,
+    /// What they freed of blocks that they had inherited, as [`Family::members`]; empty if that was not looked for. `None`: the program was not
+    /// forked, or blocks were sampled.
+    pub inherited: Vec<Option<InheritedTotals>>,
     /// What its processes came to, as [`ProcessTree::processes`].
     pub processes: Vec<ProcessTotals>,
     /// All of them.
@@ -232,7 +243,7 @@ impl FamilySummary {
             .into_iter()
             .map(|read| if let MemberRead::Totals(totals) = read { Some(totals) } else { None })
             .collect();
-        FamilySummary { tree, members, processes, totals, began_unix_ns, notes }
+        FamilySummary { tree, members, inherited: Vec::new(), processes, totals, began_unix_ns, notes }
     }
 
     /// Which processes made a moment, with their bytes, as indices of [`ProcessTree::processes`]; those that are not in the

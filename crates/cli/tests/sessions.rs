@@ -378,6 +378,38 @@ fn a_free_of_an_inherited_block_leads_to_its_parent() {
 }
 
 #[test]
+fn what_forked_processes_freed_of_their_parents_is_told_and_not_subtracted() {
+    let scratch = Scratch::new("cli-sessions-inherited");
+    forked_session(&scratch, |_| ());
+    let (status, out, err) = tell(&scratch, &["stats", "build"]);
+    assert_eq!(status, 0, "{err}");
+    let text = out.replace("\n            ", " ");
+    for part in [
+        // The parent's own 100 bytes are among them.
+        "Current   : 600 B in 6 blocks",
+        "Inherited : 1 block of parents (100 B) freed in 1 process that came of them",
+        "  INHERITED FREED  ",
+        " 1 (100 B) ",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{out}");
+    }
+    let lines = json(&scratch, &["stats", "build", "--json"]);
+    let inherited = |line: &serde_json::Value| line["inherited"].clone();
+    let freed = serde_json::json!({"frees": 1, "blocks": 1, "bytes": 100, "unknown": 0});
+    assert_eq!(inherited(&lines[1]), freed);
+    let of = |pid: u32| lines.iter().find(|line| line["type"] == "process" && line["pid"] == pid).map(inherited);
+    assert_eq!((of(200), of(100)), (Some(freed), Some(serde_json::Value::Null)));
+    let (_, out, _) = tell(&scratch, &["stats", "build", "--csv"]);
+    let ends = |pid: &str, end: &str| out.lines().any(|line| line.starts_with(pid) && line.ends_with(end));
+    assert!(ends("200,", ",1,1,100") && ends("100,", ",,,"), "{out}");
+    // Where nothing was inherited nothing is said of it.
+    let other = Scratch::new("cli-sessions-not-inherited");
+    session(&other, "build");
+    let (_, out, _) = tell(&other, &["stats", "build"]);
+    assert!(!out.contains("Inherited") && !out.contains("INHERITED"), "{out}");
+}
+
+#[test]
 fn errors_of_a_forked_process_name_whose_block_it_was() {
     let scratch = Scratch::new("cli-sessions-fork-errors");
     let errors = [(ErrorKind::DoubleFree, 0x1000, 9), (ErrorKind::BadFree, 0x2000, 9), (ErrorKind::BadFree, 0x1000, 5)];

@@ -92,4 +92,5 @@ fn add(sum: &mut ProcessTotals, one: &ProcessTotals, is_first: bool) {
     sum.recorded = sum.recorded.saturating_add(one.recorded);
     sum.unrecorded = sum.unrecorded.saturating_add(one.unrecorded);
     sum.sampled |= one.sampled;
+    sum.inherited.add(&one.inherited);
 }

@@ -9,7 +9,7 @@ use heapledger_source::{Family, Fork, Ledger, Member, SourceError};
 use super::{AncestorBlocks, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
 
 /// Most generations that are followed: a forged session may say that there are as many as it has processes.
-const GENERATIONS_MAX: usize = 64;
+pub(super) const GENERATIONS_MAX: usize = 64;
 
 impl ForkPlace {
     /// Where a ledger says that the fork lies which its process comes of.

@@ -176,44 +176,12 @@ fn leave_own(ledger: &Ledger, wanted: &BTreeSet<u64>, probes: &mut [Option<Probe
 
 #[cfg(test)]
 mod tests {
-    use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
     use heapledger_format::errors::ErrorStack;
-    use heapledger_format::family::{ForkCut, InheritedFree};
-    use heapledger_format::{SectionKind, ThreadRowPlus1, Word};
     use heapledger_source::{FamilyHead, FamilyWriter};
     use heapledger_testing::{Builder, Scratch, freed_at};
 
+    use super::super::made::{block, forked, named};
     use super::*;
-
-    const CODEC: Codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
-    const MAIN: Option<ThreadRow> = Some(ThreadRow(0));
-
-    fn block(address: u64, number: u64, size: u64) -> Entry {
-        let time = Some(Ticks(number));
-        Entry { address, number, thread: MAIN, size: Some(size), kind: Kind::MALLOC, time, ..Entry::NONE }
-    }
-
-    fn named(pid: u32) -> Builder {
-        let mut builder = Builder::new();
-        builder.codec(CODEC.order, CODEC.word).id([pid as u8; 16]);
-        builder.process("pid", &pid.to_string()).process("start_ticks", "1").process("program", "worker");
-        builder
-    }
-
-    /// Says that it was forked before this number of its parent's main thread, and freed blocks `(address, number)` of its.
-    fn forked(builder: &mut Builder, parent: u32, number: u64, freed: &[(u64, u64)]) {
-        builder.process("ppid", &parent.to_string()).process("parent_id", &format!("{parent:02x}").repeat(16));
-        let (mut cut, mut frees) = (vec![0; 16], vec![0; 40 * freed.len()]);
-        assert!(ForkCut { time: Word(1), number_plus_1: Word(number + 1) }.write(CODEC, &mut cut));
-        for ((address, number), element) in freed.iter().zip(frees.chunks_exact_mut(40)) {
-            let (address, time, thread) = (Word(*address), Ticks(*number), ThreadRowPlus1(1));
-            let (site, by, number_plus_1) = (Site(9), u32::from(Kind::FREE.0), Word(number + 1));
-            assert!(
-                InheritedFree { address, time, site, thread, by, reserved: 0, number_plus_1 }.write(CODEC, element)
-            );
-        }
-        builder.section(SectionKind::Cut as u16, 16, cut).section(SectionKind::Inherited as u16, 40, frees);
-    }
 
     fn error(block: u64, address: u64, time: u64) -> FoundError {
         let kind = ErrorKind::BadFree as u16;

@@ -6,6 +6,7 @@
 //! another matter: it has a copy of its own.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use heapledger_format::{Entry, FreedEntry, Kind, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, SourceError};
@@ -54,41 +55,20 @@ pub struct FreedOfParent {
     pub time: Option<Ticks>,
 }
 
-/// What an ancestor's ledger says of some addresses.
-#[derive(Clone, Debug, Default)]
-pub struct AncestorBlocks {
-    place: ForkPlace,
+/// Blocks of an ancestor's ledger, whoever asks for them.
+#[derive(Debug, Default)]
+pub(super) struct KnownBlocks {
     /// By address.
     blocks: Vec<(Entry, Option<FreedEntry>)>,
-    inherited: Vec<FreedOfParent>,
     is_incomplete: bool,
 }
 
-impl AncestorBlocks {
-    /// Of an ancestor's ledger: where in its numbers the fork lies from which the next process came; its blocks, those that live, and those
-    /// that the history holds; what it freed itself of its ancestors' blocks; and whether there may be others, because the history no
-    /// longer holds all frees, or not all blocks were entered.
-    pub fn new(
-        place: ForkPlace,
-        mut blocks: Vec<(Entry, Option<FreedEntry>)>,
-        mut inherited: Vec<FreedOfParent>,
-        is_incomplete: bool,
-    ) -> AncestorBlocks {
-        blocks.sort_by_key(|(block, _)| block.address);
-        inherited.sort_by_key(|free| free.address);
-        AncestorBlocks { place, blocks, inherited, is_incomplete }
-    }
-
+impl KnownBlocks {
     /// Reads from `ledger` the blocks at or around one of `wanted` addresses. Memory is in proportion to these.
     ///
     /// # Errors
     /// If it can no longer be read.
-    pub fn of(
-        ledger: &Ledger,
-        place: ForkPlace,
-        inherited: Vec<FreedOfParent>,
-        wanted: &BTreeSet<u64>,
-    ) -> Result<AncestorBlocks, SourceError> {
+    pub(super) fn of(ledger: &Ledger, wanted: &BTreeSet<u64>) -> Result<KnownBlocks, SourceError> {
         let mut blocks: Vec<(Entry, Option<FreedEntry>)> = Vec::new();
         let mut frees = 0u64;
         // The history first: what is in it no longer lives, so nothing is there twice in a running program.
@@ -108,13 +88,66 @@ impl AncestorBlocks {
         }
         let counted = ledger.tallies()?.get(heapledger_format::TallyCounter::Frees);
         let is_incomplete = counted > frees || ledger.sample_interval() != 0;
-        Ok(AncestorBlocks::new(place, blocks, inherited, is_incomplete))
+        Ok(KnownBlocks::new(blocks, is_incomplete))
+    }
+
+    fn new(mut blocks: Vec<(Entry, Option<FreedEntry>)>, is_incomplete: bool) -> KnownBlocks {
+        blocks.sort_by_key(|(block, _)| block.address);
+        KnownBlocks { blocks, is_incomplete }
+    }
+}
+
+/// What an ancestor's ledger says of some addresses.
+#[derive(Clone, Debug, Default)]
+pub struct AncestorBlocks {
+    place: ForkPlace,
+    known: Arc<KnownBlocks>,
+    /// By address.
+    inherited: Arc<[FreedOfParent]>,
+}
+
+impl AncestorBlocks {
+    /// Of an ancestor's ledger: where in its numbers the fork lies from which the next process came; its blocks, those that live, and those
+    /// that the history holds; what it freed itself of its ancestors' blocks; and whether there may be others, because the history no
+    /// longer holds all frees, or not all blocks were entered.
+    pub fn new(
+        place: ForkPlace,
+        blocks: Vec<(Entry, Option<FreedEntry>)>,
+        mut inherited: Vec<FreedOfParent>,
+        is_incomplete: bool,
+    ) -> AncestorBlocks {
+        inherited.sort_by_key(|free| free.address);
+        AncestorBlocks { place, known: Arc::new(KnownBlocks::new(blocks, is_incomplete)), inherited: inherited.into() }
+    }
+
+    /// The same of what was read before; `inherited` is in the order of its addresses.
+    pub(super) fn sharing(
+        place: ForkPlace,
+        known: &Arc<KnownBlocks>,
+        inherited: &Arc<[FreedOfParent]>,
+    ) -> AncestorBlocks {
+        AncestorBlocks { place, known: Arc::clone(known), inherited: Arc::clone(inherited) }
+    }
+
+    /// Reads from `ledger` the blocks at or around one of `wanted` addresses. Memory is in proportion to these.
+    ///
+    /// # Errors
+    /// If it can no longer be read.
+    pub fn of(
+        ledger: &Ledger,
+        place: ForkPlace,
+        mut inherited: Vec<FreedOfParent>,
+        wanted: &BTreeSet<u64>,
+    ) -> Result<AncestorBlocks, SourceError> {
+        inherited.sort_by_key(|free| free.address);
+        let known = Arc::new(KnownBlocks::of(ledger, wanted)?);
+        Ok(AncestorBlocks { place, known, inherited: inherited.into() })
     }
 
     /// The block of this address that was there at the fork.
     fn at_fork(&self, address: u64) -> AtFork<'_> {
         let mut found = AtFork::None;
-        for (block, end) in of_address(&self.blocks, address, |(block, _)| block.address) {
+        for (block, end) in of_address(&self.known.blocks, address, |(block, _)| block.address) {
             let begun = self.place.is_before(block.thread, block.number);
             let ended = end.map_or(Some(false), |end| self.place.is_before(end.thread, end.number));
             match (begun, ended) {
@@ -130,7 +163,7 @@ impl AncestorBlocks {
     pub(super) fn around(&self, address: u64) -> Around<'_> {
         let mut ended: Option<(&Entry, &FreedEntry)> = None;
         let mut found = Around::None;
-        for (block, end) in self.blocks.iter().filter(|(block, _)| is_in(block, address)) {
+        for (block, end) in self.known.blocks.iter().filter(|(block, _)| is_in(block, address)) {
             let begun = self.place.is_before(block.thread, block.number);
             let gone = end.as_ref().map_or(Some(false), |end| self.place.is_before(end.thread, end.number));
             match (begun, gone, end) {
@@ -154,7 +187,7 @@ impl AncestorBlocks {
 
     /// Whether its ledger may have had blocks that it no longer tells of, or never entered.
     pub(super) fn is_incomplete(&self) -> bool {
-        self.is_incomplete
+        self.known.is_incomplete
     }
 
     /// Whether it had itself freed a block of its ancestors' with this address before the fork; `None` if nobody knows.
@@ -286,7 +319,7 @@ fn of_ancestors(address: u64, ancestors: &[AncestorBlocks]) -> FreedBlock {
             Some(true) => return FreedBlock::Nobodys,
             None => return FreedBlock::Unknown,
             // It may have had one of its own here that is in no record.
-            Some(false) if blocks.is_incomplete => return FreedBlock::Unknown,
+            Some(false) if blocks.is_incomplete() => return FreedBlock::Unknown,
             Some(false) => {}
         }
     }
@@ -364,7 +397,7 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_not_guessed() {
         assert_eq!(joined(0x10, &[parent(Vec::new())]), FreedBlock::Nobodys);
-        let forgetful = AncestorBlocks { is_incomplete: true, ..parent(Vec::new()) };
+        let forgetful = AncestorBlocks::new(place(), Vec::new(), Vec::new(), true);
         assert_eq!(joined(0x10, &[forgetful]), FreedBlock::Unknown);
         // Of no known thread: 15 lies before the fork for one, and after it for the other.
         assert_eq!(joined(0x10, &[parent(vec![(block(0x10, 15, None), None)])]), FreedBlock::Unknown);
@@ -378,13 +411,14 @@ mod tests {
     fn grandchildren_have_blocks_of_their_grandparents() {
         let own = block(0x10, 3, MAIN);
         let grandparent = || parent(vec![(own, None)]);
-        let with = |inherited: Vec<FreedOfParent>| AncestorBlocks { inherited, ..parent(Vec::new()) };
+        let with = |inherited: Vec<FreedOfParent>| AncestorBlocks { inherited: inherited.into(), ..parent(Vec::new()) };
         assert_eq!(joined(0x10, &[with(Vec::new()), grandparent()]), of(1, own, None));
         // Their parent had freed its copy: before it forked, or after.
         assert_eq!(joined(0x10, &[with(vec![free(0x10, 9)]), grandparent()]), FreedBlock::Nobodys);
         assert!(matches!(joined(0x10, &[with(vec![free(0x10, 10)]), grandparent()]), FreedBlock::Of(_)));
         // The parent's own block at this address hides the grandparent's.
-        let hidden = AncestorBlocks { inherited: vec![free(0x10, 2)], ..parent(vec![(block(0x10, 5, MAIN), None)]) };
+        let hidden =
+            AncestorBlocks { inherited: vec![free(0x10, 2)].into(), ..parent(vec![(block(0x10, 5, MAIN), None)]) };
         assert_eq!(joined(0x10, &[hidden, grandparent()]), of(0, block(0x10, 5, MAIN), None));
     }
 
@@ -412,9 +446,9 @@ mod tests {
         let ledger = Ledger::open(&path).unwrap();
         let wanted = BTreeSet::from([0x1000, 0x1010, 0x9999]);
         let read = AncestorBlocks::of(&ledger, place(), Vec::new(), &wanted).unwrap();
-        let mut numbers: Vec<u64> = read.blocks.iter().map(|(block, _)| block.number).collect();
+        let mut numbers: Vec<u64> = read.known.blocks.iter().map(|(block, _)| block.number).collect();
         numbers.sort_unstable();
-        assert_eq!((numbers, read.is_incomplete), (vec![0, 1, 60], false));
+        assert_eq!((numbers, read.is_incomplete()), (vec![0, 1, 60], false));
         assert!(matches!(joined(0x1010, &[read]), FreedBlock::Of(_)));
     }
 }

@@ -20,6 +20,9 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
         Column::number("bytes_allocated"),
         Column::number("errors"),
         Column::word("end"),
+        Column::number("inherited_frees"),
+        Column::number("inherited_blocks"),
+        Column::number("inherited_bytes"),
     ];
     let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     let summary = report.summary;
@@ -29,6 +32,8 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
         };
         let parent = one.parent.and_then(|parent| summary.tree.processes.get(parent));
         let known = |cell: Cell| if totals.recorded == 0 { Cell::Nothing } else { cell };
+        let is_told = one.images.iter().any(|image| matches!(summary.inherited.get(*image), Some(Some(_))));
+        let inherited = |cell: Cell| if is_told { cell } else { Cell::Nothing };
         table.row(&[
             Cell::Plain(one.pid.into()),
             parent.map_or(Cell::Nothing, |parent| Cell::Plain(parent.pid.into())),
@@ -43,6 +48,9 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
             known(Cell::Bytes(totals.bytes_allocated)),
             known(Cell::Count(totals.errors)),
             Cell::Text(end_words(totals.end, totals.running)),
+            inherited(Cell::Count(totals.inherited.frees)),
+            inherited(Cell::Count(totals.inherited.blocks)),
+            inherited(Cell::Bytes(totals.inherited.bytes)),
         ])?;
     }
     table.end()?.flush()

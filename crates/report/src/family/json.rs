@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{FamilySummary, MemberTotals};
+use heapledger_analysis::{FamilySummary, InheritedTotals, MemberTotals};
 use heapledger_source::{Family, FamilyMemory, MemberLedger};
 use serde::Serialize;
 
@@ -34,6 +34,23 @@ struct SessionJson<'a> {
     peak: Option<MomentJson>,
     errors: u64,
     estimated: bool,
+    inherited: InheritedJson,
+}
+
+/// What forked processes freed that they had not allocated.
+#[derive(Serialize)]
+struct InheritedJson {
+    frees: u64,
+    blocks: u64,
+    bytes: u64,
+    unknown: u64,
+}
+
+impl InheritedJson {
+    fn of(totals: &InheritedTotals) -> InheritedJson {
+        let InheritedTotals { frees, blocks, bytes, unknown } = *totals;
+        InheritedJson { frees, blocks, bytes, unknown }
+    }
 }
 
 /// Who held how much at a moment.
@@ -133,6 +150,8 @@ struct ProcessLine<'a> {
     unrecorded: Option<&'a str>,
     /// `None`: it has no ledger that could be read.
     figures: Option<FiguresJson>,
+    /// `None`: it was not forked, or blocks were sampled.
+    inherited: Option<InheritedJson>,
 }
 
 pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -173,6 +192,7 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
                     end: process.end.map(|end| end.to_string()),
                     unrecorded: process.unrecorded.as_deref(),
                     figures: read.as_ref().map(FiguresJson::of),
+                    inherited: summary.inherited.get(*image).and_then(Option::as_ref).map(InheritedJson::of),
                 },
             )?;
         }
@@ -205,5 +225,6 @@ fn session_line<'a>(family: &'a Family, summary: &FamilySummary) -> SessionJson<
         peak: family.peak().map(MomentJson::of),
         errors: totals.errors,
         estimated: totals.sampled,
+        inherited: InheritedJson::of(&totals.inherited),
     }
 }

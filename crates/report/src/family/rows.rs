@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{AlikeProcesses, FamilySummary, alike};
+use heapledger_analysis::{AlikeProcesses, FamilySummary, InheritedTotals, alike};
 
 use super::{end_words, process_name};
 use crate::form::units::{count, counted, span};
@@ -64,7 +64,7 @@ impl ShownProcesses {
         paint: Paint,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let columns = vec![
+        let mut columns = vec![
             Column::text("process"),
             Column::number("pid"),
             Column::number("after"),
@@ -72,8 +72,11 @@ impl ShownProcesses {
             Column::number("peak"),
             Column::number("at end"),
             Column::number("blocks"),
-            Column::word("ended"),
         ];
+        // Only where processes were forked, and freed what they had not allocated.
+        let with_inherited = summary.totals.inherited.frees != 0;
+        columns.extend(with_inherited.then(|| Column::number("inherited freed")));
+        columns.push(Column::word("ended"));
         let style = TableStyle { width: paint.columns.saturating_sub(2), paint: Paint { columns: 0, ..paint } };
         let mut table = Table::new(Vec::new(), TableForm::Text(style), columns)?;
         for (index, line) in self.lines.iter().enumerate().filter(|(index, _)| self.is_shown(*index)) {
@@ -124,7 +127,7 @@ impl ShownProcesses {
         if totals.errors != 0 {
             end = format!("{end}, {}", counted(totals.errors, "error", "errors"));
         }
-        vec![
+        let mut cells = vec![
             Cell::Text(format!("{}{name}", self.branches(index, line, paint))),
             pid.map_or(Cell::Nothing, |one| Cell::Plain(one.pid.into())),
             after.map_or(Cell::Nothing, |ns| Cell::Text(span(ns))),
@@ -132,8 +135,12 @@ impl ShownProcesses {
             bytes(totals.peak_bytes, most),
             bytes(totals.live_bytes, ""),
             if known { Cell::Count(totals.live_blocks) } else { Cell::Nothing },
-            Cell::Text(end),
-        ]
+        ];
+        if summary.totals.inherited.frees != 0 {
+            cells.push(inherited_cell(&totals.inherited, paint));
+        }
+        cells.push(Cell::Text(end));
+        cells
     }
 
     /// The lines of a tree in front of a name. Where lines between it and the next one above are not shown, how many.
@@ -168,5 +175,15 @@ impl ShownProcesses {
         let behind = self.lines.iter().enumerate().skip(index + 1);
         let mut below = behind.take_while(|(_, line)| line.parent.is_some_and(|above| above >= parent));
         below.any(|(later, line)| line.parent == Some(parent) && self.is_shown(later))
+    }
+}
+
+/// `1,204 (96.1 KiB)`: what was freed of parents' blocks, of how many bytes as far as their ledgers tell.
+fn inherited_cell(totals: &InheritedTotals, paint: Paint) -> Cell {
+    let figures = paint.exact_figures();
+    match (totals.frees, totals.blocks) {
+        (0, _) => Cell::Nothing,
+        (frees, 0) => Cell::Text(count(frees)),
+        (frees, _) => Cell::Text(format!("{} ({})", count(frees), figures.bytes(totals.bytes))),
     }
 }

@@ -40,6 +40,9 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
     let blocks = figures.counted(totals.live_blocks, "block", "blocks");
     let when = if totals.running == 0 { "when their processes ended" } else { "now, or when their processes ended" };
     fields.line("Current", format!("{} in {blocks}, {when}", figures.bytes_exact(totals.live_bytes)))?;
+    if let Some(inherited) = inherited(summary, paint) {
+        fields.line("Inherited", inherited)?;
+    }
     fields.field("Peak", &peak(family, summary, paint))?;
     if let Some(curve) = curve(family, paint) {
         fields.line("Over time", curve)?;
@@ -98,6 +101,30 @@ pub(super) fn processes(family: &Family, summary: &FamilySummary) -> String {
         let _ = write!(text, ", {} {what}", count(number));
     }
     text
+}
+
+/// What forked processes freed of blocks that they inherited.
+fn inherited(summary: &FamilySummary, paint: Paint) -> Option<String> {
+    let totals = &summary.totals.inherited;
+    let processes = summary.processes.iter().filter(|one| one.inherited.frees != 0).count() as u64;
+    let figures = paint.exact_figures();
+    if processes == 0 {
+        return None;
+    }
+    let (blocks, of) = (counted(totals.blocks, "block", "blocks"), counted(processes, "process", "processes"));
+    let mut text = format!(
+        "{blocks} of parents ({}) freed in {of} that came of them: their copies, which count in no other figure",
+        figures.bytes(totals.bytes)
+    );
+    if totals.unknown != 0 {
+        let frees = counted(totals.unknown, "more free", "more frees");
+        let _ = write!(text, "; of {frees} no ledger tells whose block that was");
+    }
+    if totals.of_nothing() != 0 {
+        let frees = counted(totals.of_nothing(), "free was", "frees were");
+        let _ = write!(text, "; {frees} of what was no block, or of one freed before");
+    }
+    Some(text)
 }
 
 /// The highest sum of all processes, and who made it; where nobody looked at all of them, between what it was.

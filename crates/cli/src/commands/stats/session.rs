@@ -12,6 +12,9 @@ use crate::commands::Progress;
 use crate::commands::figure::At;
 use crate::commands::standard::Usage;
 
+/// Reading all ledgers once takes about this part of the time, if there are forked processes.
+const READ: f32 = 0.7;
+
 /// Shows the tree of processes of `family`, and their sums.
 pub(super) fn show(args: &StatsArgs, family: &Family) -> Result<()> {
     let one = "a session as a whole has none; for one process: SESSION:PID";
@@ -27,7 +30,8 @@ pub(super) fn show(args: &StatsArgs, family: &Family) -> Result<()> {
         return Err(Usage::new("--format ecos is of one program: SESSION:PID").into());
     }
     let mut progress = Progress::new("reading");
-    let summary = FamilySummary::of(family, SystemTime::now(), &mut |part| progress.show(part));
+    let mut summary = FamilySummary::of(family, SystemTime::now(), &mut |part| progress.show(part * READ));
+    summary.add_inherited(family, &mut |part| progress.show(READ + part * (1.0 - READ)));
     drop(progress);
     let name = args.ledger.ledger.to_string_lossy();
     let mut report = FamilyReport::new(&name, family, &summary, args.ledger.paint());
