@@ -105,6 +105,16 @@ pub fn find(names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(in_path)
 }
 
+/// Python of a version (`python3.12`): the system's, or else one that pyenv has installed for this user. Pyenv's own commands of these
+/// names stand for versions that need not be chosen, and then only complain.
+pub fn python(version: &str) -> Option<PathBuf> {
+    let answers = |path: &PathBuf| process::run(command(path).arg("--version")).is_ok_and(|ran| ran.status.success());
+    let own = std::env::var_os("HOME").unwrap_or_default();
+    let versions = fs::read_dir(Path::new(&own).join(".pyenv/versions")).into_iter().flatten().flatten();
+    let installed = versions.map(|item| item.path().join("bin").join(version));
+    find(&[version]).into_iter().chain(installed.filter(|path| path.is_file())).find(answers)
+}
+
 /// A shared library of the system, by file name.
 pub fn system_library(name: &str) -> Option<PathBuf> {
     let directories = ["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use heapledger_e2e::book::pages::{self, Page};
 use heapledger_e2e::book::{shell, syntax, typed};
 use heapledger_e2e::cases::{self, Case};
-use heapledger_e2e::tools::{find, root};
+use heapledger_e2e::tools::root;
 use heapledger_e2e::{Result, check, skip};
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 /// Types the page, where what it needs is there.
 fn type_page(page: &Page) -> Result {
-    if let Some(missing) = page.needs().into_iter().find(|name| find(&[name]).is_none()) {
+    if let Some(missing) = page.needs().into_iter().find(|name| shell::program(name).is_none()) {
         skip(&page.name, &format!("there is no {missing}"));
         return Ok(());
     }

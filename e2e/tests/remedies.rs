@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger};
+use heapledger_e2e::tools::{command, find, heapledger, python};
 use heapledger_e2e::{Result, check, skip, victim};
 
 /// Runs with the summary, which is returned; and what `tree` says.
@@ -68,13 +68,7 @@ fn python_is_told_of_its_own_ways() -> Result {
 /// From 3.12 on it tells, and then functions of the script are in the summary.
 #[test]
 fn functions_of_python_are_in_the_summary() -> Result {
-    let own = std::env::var("HOME").unwrap_or_default();
-    let installed = ["3.12", "3.13"].map(|version| {
-        let versions = fs::read_dir(format!("{own}/.pyenv/versions")).into_iter().flatten().flatten();
-        let mut paths = versions.map(|item| item.path().join(format!("bin/python{version}")));
-        paths.find(|path| path.is_file()).or_else(|| find(&[&format!("python{version}")]))
-    });
-    let Some(python) = installed.into_iter().flatten().next() else {
+    let Some(python) = ["python3.12", "python3.13"].into_iter().find_map(python) else {
         skip("python3.12", "it is not installed");
         return Ok(());
     };

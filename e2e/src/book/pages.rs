@@ -35,6 +35,11 @@ impl Block {
         self.words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
+    /// Programs without which its commands cannot be typed, if only this block needs them: `needs=node`, `needs=gcc,make`.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.value("needs").into_iter().flat_map(|names| names.split(','))
+    }
+
     /// Whether a word of its own is there.
     pub fn says(&self, word: &str) -> bool {
         self.words.iter().any(|said| said == word)

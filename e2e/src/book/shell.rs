@@ -3,15 +3,15 @@
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::compare;
 use super::pages::{Block, Page};
 use crate::process::{self, start};
 use crate::scratch::Scratch;
-use crate::tools::{command, heapledger, root};
-use crate::{Result, check};
+use crate::tools::{command, find, heapledger, python, root};
+use crate::{Result, check, skip};
 
 /// No page takes this long, on a machine that does other things as well.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -69,10 +69,18 @@ fn steps(page: &Page) -> Result<Vec<Step>> {
         if let Some(name) = block.value("file") {
             steps.push(Step::Writes { name: name.to_owned(), text: block.text.clone() });
         } else if block.language == "console" && block.value("not-run").is_none() {
-            steps.extend(commands(block)?.into_iter().map(Step::Types));
+            match block.needs().find(|name| program(name).is_none()) {
+                Some(name) => skip(&format!("{}:{}", page.name, block.line), &format!("there is no {name}")),
+                None => steps.extend(commands(block)?.into_iter().map(Step::Types)),
+            }
         }
     }
     Ok(steps)
+}
+
+/// A program that a page or a block of it needs.
+pub fn program(name: &str) -> Option<PathBuf> {
+    if name.starts_with("python3.") { python(name) } else { find(&[name]) }
 }
 
 /// Whether there is something to be typed.
@@ -87,6 +95,15 @@ pub fn type_page(page: &Page) -> Result<usize> {
     let bin = scratch.path(".bin");
     fs::create_dir(&bin).map_err(fail)?;
     symlink(fs::canonicalize(heapledger()).map_err(fail)?, bin.join("heapledger")).map_err(fail)?;
+    for name in page.blocks.iter().flat_map(Block::needs) {
+        // What is in the path already is there by itself; what is not lies where only we look.
+        if let Some(found) = program(name).filter(|found| find(&[name]).as_ref() != Some(found)) {
+            let link = bin.join(name);
+            if !link.exists() {
+                symlink(found, link).map_err(fail)?;
+            }
+        }
+    }
     let work = scratch.path("work");
     fs::create_dir(&work).map_err(fail)?;
     for program in page.programs() {
