@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use heapledger_format::errors::{ErrorEntry, ErrorKind, StackTag};
+use heapledger_format::errors::{ErrorEntry, ErrorKind, FoundAt, StackTag};
 use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Family, FoundError, Ledger, SourceError};
 
@@ -81,6 +81,8 @@ struct Probe {
     address: u64,
     /// When the error was found.
     time: Ticks,
+    /// Whether it was found by the call that freed the block.
+    is_at_end: bool,
 }
 
 impl Probe {
@@ -91,7 +93,10 @@ impl Probe {
             return None;
         }
         let address = if error.block != 0 { error.block } else { error.address };
-        (address != 0).then_some(Probe { address, time: error.first_time })
+        let is_damage =
+            [ErrorKind::BufferOverflow, ErrorKind::BufferUnderflow].iter().any(|kind| error.kind == *kind as u16);
+        let is_at_end = is_damage && error.found_at == FoundAt::Free as u8;
+        (address != 0).then_some(Probe { address, time: error.first_time, is_at_end })
     }
 
     fn blamed(&self, ancestors: &Ancestors, own: &[FreedOfParent], mut is_certain: bool) -> Blamed {
@@ -128,7 +133,7 @@ impl Probe {
 
     /// How the process itself had freed its copy, if that was before the error.
     fn freed_here(&self, block: &Entry, own: &[FreedOfParent]) -> Option<EarlierFree> {
-        let frees = own.iter().filter(|free| free.address == block.address);
+        let frees = own.iter().filter(|free| free.address == block.address && !self.is_at_end);
         let first = frees.min_by_key(|free| (free.time, free.number))?;
         // The call that is the error may itself have been noted.
         first.time.is_none_or(|time| time < self.time).then(|| EarlierFree::of(None, first))
@@ -186,7 +191,7 @@ mod tests {
     fn error(block: u64, address: u64, time: u64) -> FoundError {
         let kind = ErrorKind::BadFree as u16;
         let entry = ErrorEntry { kind, block, address, first_time: Ticks(time), ..ErrorEntry::default() };
-        FoundError { row: 0, entry, function: String::new(), around: Vec::new() }
+        FoundError { row: 0, entry, function: String::new(), around: Vec::new(), of_ancestors: Vec::new() }
     }
 
     /// A parent that forked before its number 10, its child, and its grandchild, which came before the child's number 10.

@@ -67,6 +67,25 @@ pub struct OriginFree {
     pub stack: NamedStack,
 }
 
+impl OriginBlock {
+    /// The stacks of its ancestor, as text; and that of the process's own free, unless that stands there already.
+    pub(super) fn stacks(&self, out: &mut dyn Write, context: &Context, is_free_told: bool) -> io::Result<()> {
+        writeln!(out, "allocated by {}", self.process.name())?;
+        stack(out, &self.allocated, context.paint)?;
+        match &self.freed {
+            Some(OriginFree { process: Some(process), stack: by, .. }) => {
+                writeln!(out, "freed by {} before the fork", process.name())?;
+                stack(out, by, context.paint)
+            }
+            Some(OriginFree { process: None, stack: by, .. }) if !is_free_told => {
+                writeln!(out, "freed here")?;
+                stack(out, by, context.paint)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl OriginProcess {
     /// `make 4711`
     fn name(&self) -> String {
@@ -101,19 +120,12 @@ impl ErrorOrigin {
         format!("a block of {name}: {address:#x}, {kind} {size}, number {number} there, {end}{unless}")
     }
 
-    /// The stacks of its ancestor, as text.
-    pub(super) fn stacks(&self, out: &mut dyn Write, context: &Context) -> io::Result<()> {
-        let ErrorOrigin::Of(of) = self else { return Ok(()) };
-        writeln!(out, "allocated by {}", of.process.name())?;
-        stack(out, &of.allocated, context.paint)?;
-        if let Some(freed) = &of.freed {
-            match &freed.process {
-                Some(process) => writeln!(out, "freed by {} before the fork", process.name())?,
-                None => writeln!(out, "freed here")?,
-            }
-            stack(out, &freed.stack, context.paint)?;
+    /// The block of an ancestor, if it is one's.
+    pub(super) fn block(&self) -> Option<&OriginBlock> {
+        match self {
+            ErrorOrigin::Of(of) => Some(of),
+            ErrorOrigin::Unknown | ErrorOrigin::Nobodys => None,
         }
-        Ok(())
     }
 
     pub(super) fn json(&self) -> OriginJson<'_> {

@@ -100,11 +100,13 @@ pub(super) fn one(
         let heading = context.paint.strong(format!("{:<10}:", "Inherited"));
         writeln!(out, "{heading} {}", context.paint.lines(&origin.sentence(), 12, 12))?;
     }
-    for stack in stacks(error) {
+    let of = origin.and_then(ErrorOrigin::block);
+    // What a parent has in its ledger follows, from there.
+    for stack in stacks(error).filter(|stack| stack.ancestor == 0 || of.is_none()) {
         let time = frames::time_and_age(&context.clock, known(stack.time));
         writeln!(out, "{}{time}{}", heading(error, stack), before(context, error, stack))?;
         if stack.ancestor != 0 {
-            writeln!(out, "  {}", OF_ANCESTOR)?;
+            writeln!(out, "  {OF_ANCESTOR}")?;
             continue;
         }
         frames::thread(out, context, stack.thread.row(), false)?;
@@ -116,8 +118,9 @@ pub(super) fn one(
             frames::stack(out, &named, context.paint)?;
         }
     }
-    if let Some(origin) = origin {
-        origin.stacks(out, context)?;
+    if let Some(of) = of {
+        let is_free_told = stack_of(error, StackTag::Free).is_some_and(|stack| stack.ancestor == 0);
+        of.stacks(out, context, is_free_told)?;
     }
     let front = &error.neighbours[0];
     if is_unseen(error) && is_in_front(error) && front.address != 0 && front.site != Site::NONE {
@@ -128,7 +131,11 @@ pub(super) fn one(
     if tokens {
         writeln!(out, "DEDUP_TOKEN: {}", clean(&token(error, names)?))?;
     }
-    let culprit = culprit(error).map(|stack| names.stack(stack.site)).transpose()?;
+    let culprit = match (culprit(error), of) {
+        (Some(stack), _) if stack.site != Site::NONE => Some(names.stack(stack.site)?),
+        (_, Some(of)) => Some(of.allocated.clone()),
+        _ => None,
+    };
     Ok(writeln!(out, "SUMMARY: {}", summary(error, culprit.as_ref()))?)
 }
 
