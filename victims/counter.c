@@ -136,13 +136,15 @@ static char *put_number(char *at, unsigned long n)
 
 static void set_up(void)
 {
-    static char path[4096];
+    // Kept for forked children: a program may write its name over its environment.
+    static char wanted[4096], path[4096];
     struct { unsigned long soft, hard; } limit;
     // Under a smaller limit on file size the write would be SIGXFSZ.
     if (raw(SYS_getrlimit, RLIMIT_FSIZE, (long)&limit, 0, 0, 0, 0) != 0 || limit.soft < sizeof(struct entry) * (COUNT_total + 1))
         return;
-    if (!output_path(path, sizeof path))
+    if (wanted[0] == 0 && !output_path(wanted, sizeof wanted))
         return;
+    memcpy(path, wanted, sizeof path);
     char *end = path + strlen(path);
     if (end > path && end[-1] == '+')
         end--, follows_forks = 1;

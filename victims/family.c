@@ -240,6 +240,18 @@ int main(int argc, char **argv)
             wait_for(pid, 0);
         }
         break;
+    case 'b': // many at once
+        for (int i = 0; i < number; i++) {
+            pid_t pid = fork();
+            CHECK(pid >= 0);
+            if (pid == 0) {
+                child(i % 4, 0);
+                _exit(0);
+            }
+        }
+        for (int i = 0; i < number; i++)
+            CHECK(wait(NULL) > 0);
+        break;
     case 't':
         argv[1][1] == 'r' ? tree() : threads(number);
         break;

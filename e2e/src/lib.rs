@@ -24,6 +24,7 @@ pub mod chip;
 pub mod commands;
 pub mod counts;
 pub mod expect;
+pub mod families;
 pub mod faults;
 pub mod ledger;
 

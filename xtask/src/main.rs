@@ -43,6 +43,7 @@ cargo xtask dist       a tarball, a .deb and an .rpm in target/dist, each instal
 cargo xtask docs       the book in docs as pages in target/book, with all links looked at; installs mdbook into target/tools
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
+cargo xtask families   servers, builds and thousands of forks under `run --children`, beside a counting library in each process; takes names
 cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
 cargo xtask logs       logs larger than any memory, by a pipe into `heapledger stats`: what that takes; takes a number of gigabytes
 cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
@@ -64,6 +65,13 @@ fn kill(words: &[&str]) -> step::Result {
     step::run(command.args(words))
 }
 
+/// Real programs with many processes: `e2e/examples/families.rs`.
+fn families(words: &[&str]) -> step::Result {
+    let mut command =
+        step::cargo(&["run", "--quiet", "--release", "--package", "heapledger-e2e", "--example", "families", "--"]);
+    step::run(command.args(words))
+}
+
 /// A program of the end-to-end tests that is no test: `e2e/examples`.
 fn example(name: &str) -> step::Result {
     step::run(&mut step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", name]))
@@ -82,6 +90,7 @@ fn main() -> ExitCode {
         ["dist", words @ ..] => dist::run(words),
         ["docs"] => docs::run(),
         ["faults", words @ ..] => faults::run(words),
+        ["families", words @ ..] => families(words),
         ["judges"] => example("judges"),
         ["pages"] => example("pages"),
         ["logs", words @ ..] => logs::run(words),
