@@ -12,6 +12,7 @@ use heapledger_source::{Ledger, More, ThreadState};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::LaunchError;
+use crate::family::ledger_in;
 use crate::finish::{self, Finisher, Written};
 use crate::keep::Kept;
 use crate::live;
@@ -102,13 +103,23 @@ impl Left {
         Remains::of(&self.directory()).remove();
     }
 
-    /// Finishes them all. `finisher` names what is written, `ended` says how the program ended.
-    pub fn finish(&self, finisher: &mut Finisher, ended: &Ended, news: &mut dyn FnMut(News<'_>)) -> Finished {
+    /// Finishes them all. `finisher` names what is written, unless it goes into the directory of the session of several processes, `family`;
+    /// `ended` says how the program ended.
+    pub fn finish(
+        &self,
+        finisher: &mut Finisher,
+        family: Option<&Path>,
+        ended: &Ended,
+        news: &mut dyn FnMut(News<'_>),
+    ) -> Finished {
         let mut finished = Finished::default();
         // The last program of the process is what was asked for: it has the first choice of names.
         for kept in self.ledgers.iter().rev() {
             let main = finished.last.is_none() && !finished.kept;
             let was_removed = kept.was_removed();
+            if let Some(directory) = family {
+                finisher.pattern = ledger_in(directory, kept.live.image);
+            }
             match one(finisher, kept, ended, main, news) {
                 Ok(None) if was_removed => {}
                 // It is not needed any more; that it is not there is as good.

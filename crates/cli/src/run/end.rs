@@ -72,7 +72,8 @@ pub(crate) fn finish(
         whereabouts: machine::described(arguments.machine_id),
     };
     let mut progress = None;
-    let finished = left.finish(&mut finisher, outcome.ended, &mut |news| match news {
+    let family = outcome.family.map(|family| family.directory.as_path());
+    let finished = left.finish(&mut finisher, family, outcome.ended, &mut |news| match news {
         News::Begun => progress = Some(Progress::of_ours("writing the ledger", arguments.quiet)),
         News::Written(done, of) => progress.iter_mut().for_each(|progress| progress.bytes(done, of)),
         News::Done => progress = None,

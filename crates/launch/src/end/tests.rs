@@ -54,7 +54,7 @@ fn each_program_of_a_process_gets_its_ledger_and_the_rest_goes() {
     let left = Left::by(session);
     assert_eq!((left.children, left.directory()), (2, directory.clone()));
     let mut told = Vec::new();
-    let finished = left.finish(&mut finisher(&scratch), &killed(), &mut |news| told.push(format!("{news:?}")));
+    let finished = left.finish(&mut finisher(&scratch), None, &killed(), &mut |news| told.push(format!("{news:?}")));
     let (ledger, written) = finished.last.as_ref().expect("the last one");
     assert_eq!(written.path, scratch.join("second.hl"));
     assert_eq!(
@@ -82,6 +82,21 @@ fn each_program_of_a_process_gets_its_ledger_and_the_rest_goes() {
 }
 
 #[test]
+fn programs_of_one_name_are_told_apart_in_the_directory_of_a_session() {
+    let scratch = Scratch::new("end-family");
+    let session = session(&scratch);
+    for (image, program) in ["env", "env", "true"].into_iter().enumerate() {
+        put(&session, image as u32, program);
+    }
+    let directory = scratch.join("family");
+    fs::create_dir(&directory).expect("made");
+    let finished = Left::by(session).finish(&mut finisher(&scratch), Some(&directory), &killed(), &mut |_| {});
+    let names = ["true.1-3.hl", "env.1-2.hl", "env.1.hl"].map(|name| directory.join(name));
+    let written = finished.last.iter().map(|(_, written)| written).chain(&finished.earlier);
+    assert_eq!(written.map(|written| written.path.clone()).collect::<Vec<_>>(), names);
+}
+
+#[test]
 fn what_cannot_be_written_stays_and_what_was_removed_gets_a_name_again() {
     let scratch = Scratch::new("end-kept");
     let session = session(&scratch);
@@ -93,7 +108,7 @@ fn what_cannot_be_written_stays_and_what_was_removed_gets_a_name_again() {
     let mut nowhere = finisher(&scratch);
     nowhere.pattern = scratch.join("no/such/directory/%n.hl").into();
     let mut kept = Vec::new();
-    let finished = left.finish(&mut nowhere, &killed(), &mut |news| {
+    let finished = left.finish(&mut nowhere, None, &killed(), &mut |news| {
         if let News::Kept { why, at } = news {
             kept.push((why.to_string(), at.expect("it has a name again")));
         }
@@ -112,7 +127,7 @@ fn what_cannot_be_written_stays_and_what_was_removed_gets_a_name_again() {
     session.keeper.look();
     fs::remove_file(&live).expect("somebody clears up");
     let mut saved = 0;
-    let finished = Left::by(session).finish(&mut finisher(&scratch), &killed(), &mut |news| {
+    let finished = Left::by(session).finish(&mut finisher(&scratch), None, &killed(), &mut |news| {
         saved += usize::from(matches!(news, News::Saved(path) if path == live));
     });
     assert!(finished.last.is_some() && saved == 1 && !live.exists());
@@ -123,7 +138,7 @@ fn why_there_is_none_is_known() {
     let scratch = Scratch::new("end-none");
     let nothing = |session: Session| {
         let left = Left::by(session);
-        let finished = left.finish(&mut finisher(&scratch), &killed(), &mut |_| {});
+        let finished = left.finish(&mut finisher(&scratch), None, &killed(), &mut |_| {});
         assert!(finished.last.is_none() && finished.earlier.is_empty());
         left.no_ledger(&finished)
     };
