@@ -6,6 +6,7 @@
 
 mod memory;
 mod outside;
+mod told_end;
 mod watch;
 
 use std::ffi::{OsStr, OsString};

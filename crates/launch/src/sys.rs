@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -205,6 +205,27 @@ pub fn process_end(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: a fresh descriptor that nobody else knows. It is small.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// How a process ended that somebody has waited for, by the descriptor of [`process_end`] that was opened while it was there. `None` if nobody
+/// has waited yet, and before Linux 6.15.
+pub fn waited_status(end: BorrowedFd<'_>) -> Option<ExitStatus> {
+    /// `struct pidfd_info` of `linux/pidfd.h`, as it was at first: kernels fill what a caller has room for.
+    #[repr(C)]
+    #[derive(Default)]
+    struct PidfdInfo {
+        mask: u64,
+        cgroup: u64,
+        ids: [u32; 11],
+        exit_code: i32,
+    }
+    const PIDFD_INFO_EXIT: u64 = 1 << 3;
+    // `_IOWR(0xff, 11, struct pidfd_info)`.
+    const PIDFD_GET_INFO: libc::c_ulong = 3 << 30 | (size_of::<PidfdInfo>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: an open descriptor, and room for as much as the request says.
+    let result = unsafe { libc::ioctl(end.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then(|| ExitStatus::from_raw(info.exit_code))
 }
 
 /// What this thread does from now on gives way to others' work.

@@ -85,7 +85,7 @@ pub use sites::{Code, CodeMarks, Stack};
 pub use snapshot::{Meanwhile, Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use sums::{FreedSum, FreedSums, LivedSum, PeakPlace};
-pub use system::{Mapping, ProcessSeen, process_seen, processes, start_ticks};
+pub use system::{Mapping, ProcessSeen, process_seen, processes, start_ticks, start_ticks_of_any, zombie_status};
 pub use tables::{Heap, HeapFigures, Module, Tallies, Thread, ThreadState};
 pub use timeline::{Curve, POINTS_MAX};
 pub use told::{FoundError, NamedRow};

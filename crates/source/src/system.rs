@@ -57,6 +57,28 @@ pub(crate) fn anonymous_memory(pid: u32) -> Option<(u64, u64)> {
     Some((of("RssAnon")?, of("VmSwap").unwrap_or(0)))
 }
 
+/// The same of a process that may have ended, as long as nobody has waited for it.
+pub fn start_ticks_of_any(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&stat).map(|(_, seen)| seen.start_ticks)
+}
+
+/// How a process ended that nobody has waited for yet, as `wait` would tell it. `None` if it has not ended, somebody has waited, the number
+/// is another one's, or this process may not know.
+pub fn zombie_status(pid: u32, start_ticks: u64) -> Option<i32> {
+    // Without the right to look the kernel says 0, which is also a status. The same right is asked for by this link, which a process has as
+    // long as it has a number.
+    std::fs::read_link(format!("/proc/{pid}/ns/user")).ok()?;
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let (state, seen) = parse_stat(&stat)?;
+    if !has_ended(state) || seen.start_ticks != start_ticks {
+        return None;
+    }
+    // Field 52 of the line.
+    let behind_name = stat.rsplit(|byte| *byte == b')').next()?;
+    std::str::from_utf8(behind_name).ok()?.split_ascii_whitespace().nth(49)?.parse().ok()
+}
+
 fn has_ended(state: u8) -> bool {
     matches!(state, b'Z' | b'X')
 }

@@ -17,6 +17,7 @@ use nix::unistd::read;
 
 use super::memory::Memory;
 use super::outside::Outside;
+use super::told_end::{ToldEnd, how_unwaited};
 use super::{FamilyOutcome, FamilyPlan, Word, has_exited, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
 use crate::finish::{self, Finisher};
@@ -49,15 +50,14 @@ pub(super) struct Child {
     /// What its ledger says, once it does.
     pub(super) process: Option<FamilyProcess>,
     /// Tells of its end.
-    end: Option<OwnedFd>,
+    end: Option<ToldEnd>,
     /// When it was seen to be over, in nanoseconds since 1970, and how that came, if it is known.
     over: Option<(u64, Option<MemberEnd>)>,
 }
 
 impl Child {
-    fn new(live: Live, is_held: bool) -> Child {
-        let file = if is_held { open(&live.path).ok() } else { None };
-        Child { live, file, appeared: Instant::now(), process: None, end: None, over: None }
+    fn new(live: Live) -> Child {
+        Child { live, file: None, appeared: Instant::now(), process: None, end: None, over: None }
     }
 
     pub(super) fn file(&self) -> io::Result<File> {
@@ -191,7 +191,10 @@ impl Watch {
                 live.pid.is_none() || self.children.contains_key(&live.path) || self.given_up.contains(&live.path);
             if !is_known {
                 self.appeared += 1;
-                let child = Child::new(live, self.children.len() < HELD_MAX);
+                let mut child = Child::new(live);
+                child.file = if self.children.len() < HELD_MAX { open(&child.live.path).ok() } else { None };
+                // At once, for a short one may soon be gone: whether it is the process that is meant is seen when its ledger says so.
+                child.end = child.live.pid.filter(|_| self.told_of() < TOLD_MAX).and_then(ToldEnd::of);
                 self.children.insert(child.live.path.clone(), child);
             }
         }
@@ -207,19 +210,20 @@ impl Watch {
             }
         }
         for path in begun {
-            let told = self.children.values().filter(|child| child.end.is_some()).count();
+            let is_room = self.told_of() < TOLD_MAX;
             let Some(child) = self.children.get_mut(&path) else { continue };
             let Some(process) = &child.process else { continue };
-            let is_it = |pid| heapledger_source::start_ticks(pid) == Some(process.start_ticks);
-            if told < TOLD_MAX
-                && let Ok(end) = sys::process_end(process.pid)
-                && is_it(process.pid)
-            {
-                child.end = Some(end);
-            }
+            let is_it = |end: &ToldEnd| end.is_of(process.pid, process.start_ticks);
+            let again = || ToldEnd::of(process.pid).filter(|_| is_room);
+            child.end = child.end.take().filter(is_it).or_else(|| again().filter(is_it));
             let line = FamilyLine::Process(process.clone());
             self.tell(&line);
         }
+    }
+
+    /// Of how many the system tells the end.
+    fn told_of(&self) -> usize {
+        self.children.values().filter(|child| child.end.is_some()).count()
     }
 
     fn tell(&mut self, line: &FamilyLine) {
@@ -238,6 +242,7 @@ impl Watch {
     fn end_those_that_ended(&mut self) -> bool {
         let living = self.children.iter().filter(|(_, child)| child.over.is_none());
         let living: Vec<PathBuf> = living.map(|(path, _)| path.clone()).collect();
+        let mut gone = Vec::new();
         for path in living {
             let Some(child) = self.children.get(&path) else { continue };
             match self.how_it_is(child) {
@@ -246,12 +251,22 @@ impl Watch {
                     self.children.remove(&path);
                     let _ = fs::remove_file(&path);
                 }
-                Is::Over(end) => {
-                    if let Some(child) = self.children.get_mut(&path) {
-                        child.over = Some((now_unix_ns(), end));
-                        child.end = None;
-                    }
-                }
+                Is::Over => gone.push((path, now_unix_ns())),
+            }
+        }
+        if !gone.is_empty() {
+            // What it became by exec may have begun, and ended, since ledgers were last looked for.
+            self.list();
+            self.note_begun();
+        }
+        for (path, seen_unix_ns) in gone {
+            let Some(child) = self.children.get(&path) else { continue };
+            let (end, heir) = (self.how_it_ended(child), self.heir_of(child));
+            let Some(child) = self.children.get_mut(&path) else { continue };
+            child.over = Some((seen_unix_ns, end));
+            let told = child.end.take();
+            if let Some(heir) = heir.and_then(|path| self.children.get_mut(&path)) {
+                heir.end = heir.end.take().or(told);
             }
         }
         let over = self.children.iter().filter(|(_, child)| child.over.is_some());
@@ -260,6 +275,8 @@ impl Watch {
             if let Some(child) = self.children.remove(path) {
                 let (ended_unix_ns, end) = child.over.unwrap_or_default();
                 self.finish(&child, end, ended_unix_ns);
+                // Those that have begun meanwhile may end before all of these are finished.
+                self.look_for_new();
             }
         }
         over.len() > AT_A_TIME
@@ -270,20 +287,36 @@ impl Watch {
             let is_old = child.appeared.elapsed() > SETTING_UP;
             return if is_old && !live::is_mapped(&child.live.path) { Is::Blank } else { Is::There };
         };
-        // By exec it has become what has the next ledger.
-        let of_process = |other: &&Child| other.live.pid == child.live.pid && other.live.image > child.live.image;
+        let is_over = self.became_another(child, process).is_some_and(|other| other.process.is_some())
+            || match &child.end {
+                Some(end) => end.is_over(),
+                None => child.ledger().is_ok_and(|ledger| ledger.is_none_or(|ledger| ledger.life() == Life::Ended)),
+            };
+        if is_over { Is::Over } else { Is::There }
+    }
+
+    /// What has the next ledger of the process: by exec it has become that.
+    fn became_another(&self, child: &Child, process: &FamilyProcess) -> Option<&Child> {
         let same = |other: &FamilyProcess| other.start_ticks == process.start_ticks;
-        if self.children.values().filter(of_process).any(|other| other.process.as_ref().is_some_and(same)) {
-            return Is::Over(Some(MemberEnd::Exec));
+        self.children.values().find(|other| {
+            let is_later = other.live.pid == child.live.pid && other.live.image > child.live.image;
+            is_later && other.process.as_ref().is_none_or(same)
+        })
+    }
+
+    /// The next program of the same process, which ends as that does.
+    fn heir_of(&self, child: &Child) -> Option<PathBuf> {
+        let next = self.became_another(child, child.process.as_ref()?)?;
+        next.process.as_ref().map(|_| next.live.path.clone())
+    }
+
+    /// How a program ended that is over, as far as that is known.
+    fn how_it_ended(&self, child: &Child) -> Option<MemberEnd> {
+        let process = child.process.as_ref()?;
+        if self.became_another(child, process).is_some() {
+            return Some(MemberEnd::Exec);
         }
-        let is_over = match &child.end {
-            Some(end) => {
-                let mut told = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
-                poll(&mut told, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-            }
-            None => child.ledger().is_ok_and(|ledger| ledger.is_none_or(|ledger| ledger.life() == Life::Ended)),
-        };
-        if is_over { Is::Over(None) } else { Is::There }
+        child.end.as_ref().map_or_else(|| how_unwaited(process.pid, process.start_ticks), ToldEnd::how)
     }
 
     fn finish(&mut self, child: &Child, end: Option<MemberEnd>, ended_unix_ns: u64) {
@@ -295,8 +328,11 @@ impl Watch {
         };
         let end = end.unwrap_or_else(|| if has_exited(&ledger) { MemberEnd::Exited } else { MemberEnd::Unknown });
         let mut pairs = Vec::new();
-        if end == MemberEnd::Exec {
-            pairs.push((key::ENDED, key::BY_EXEC.to_owned()));
+        match end {
+            MemberEnd::Exec => pairs.push((key::ENDED, key::BY_EXEC.to_owned())),
+            MemberEnd::Exit(status) => pairs.push((key::EXIT, status.to_string())),
+            MemberEnd::Signal(signal) => pairs.push((key::SIGNAL, signal.to_string())),
+            MemberEnd::Exited | MemberEnd::Unknown => {}
         }
         let more = More { pairs: &pairs, timeline: &[] };
         self.finisher.pattern = ledger_in(&self.outcome.directory, image);
@@ -384,14 +420,16 @@ impl Watch {
 
     /// Waits until something may have happened, not at all if there is `more` to do; what was told, if something was.
     fn wait(&self, told: Option<Word>, more: bool) -> Option<Word> {
-        let is_asked_after = |child: &Child| child.end.is_none();
+        let is_asked_after = |child: &Child| child.end.is_none() || child.process.is_none();
         let waits = told == Some(Word::EndWithLast);
         let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
         let look = self.memory.patience(!self.children.is_empty());
         let blind = self.inotify.is_none().then_some(ASK_AGAIN);
         let limit = ask.into_iter().chain(look).chain(blind).chain(more.then_some(Duration::ZERO)).min();
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
-        let ends = self.children.values().filter_map(|child| child.end.as_ref()).map(AsFd::as_fd);
+        // As long as nothing is in its ledger the end of a process changes nothing.
+        let begun = self.children.values().filter(|child| child.process.is_some());
+        let ends = begun.filter_map(|child| child.end.as_ref()).map(ToldEnd::fd);
         let news = self.inotify.as_ref().map(AsFd::as_fd);
         let all: Vec<BorrowedFd> = std::iter::once(self.told.as_fd()).chain(news).chain(ends).collect();
         let mut descriptors: Vec<PollFd> = all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -431,6 +469,6 @@ enum Is {
     There,
     /// Its recorder never began.
     Blank,
-    /// And how it ended, if that is known.
-    Over(Option<MemberEnd>),
+    /// It is no more, or has become another program.
+    Over,
 }
