@@ -9,7 +9,7 @@ use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::errors::{ERROR_BYTES_MAX, ErrorEntry, ErrorKind};
 use heapledger_format::family::{ForkCut, InheritedFree};
 use heapledger_format::{Kind, SectionKind, ThreadRowPlus1, Ticks, Word};
-use heapledger_source::{FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
+use heapledger_source::{FamilyEnded, FamilyHead, FamilyLine, FamilyMemory, FamilyProcess, FamilyWriter, MemberEnd};
 use heapledger_testing::{Builder, Scratch};
 
 /// A session: `make`, two of `cc1`, and `su` that was not recorded.
@@ -452,4 +452,37 @@ fn errors_of_a_forked_process_name_whose_block_it_was() {
     std::fs::remove_file(scratch.join("build/make.100.hl")).unwrap();
     let (_, out, _) = tell(&scratch, &["errors", "build:200"]);
     assert_eq!(out.matches("Inherited : not known").count(), 3, "{out}");
+}
+
+#[test]
+fn a_session_has_a_timeline_if_run_looked() {
+    let scratch = Scratch::new("cli-sessions-timeline");
+    session(&scratch, "build");
+    let (status, _, err) = tell(&scratch, &["timeline", "build"]);
+    assert!(status == 1 && err.contains("run looked at no moment") && err.contains("SESSION:PID"), "{err}");
+    let mut writer = FamilyWriter::reopen(&scratch.join("build")).unwrap();
+    for at in 0..9 {
+        let most = vec![(102, 102, 200 + at)];
+        let moment = FamilyMemory {
+            at_unix_ns: 1_000 + at * 100,
+            live_bytes: 300 + at,
+            rss_bytes: 4096,
+            pss_bytes: Some(2048),
+            processes: 3,
+            most,
+        };
+        writer.append(&FamilyLine::Memory(moment)).unwrap();
+    }
+    let (status, out, err) = tell(&scratch, &["timeline", "build"]);
+    assert!(
+        status == 0 && out.contains("   Pss\n") && out.contains("  cc1 102  ") && out.contains("308 B"),
+        "{out}{err}"
+    );
+    let (status, out, err) = tell(&scratch, &["timeline", "build", "--svg", "build.svg"]);
+    assert!(status == 0 && out.is_empty() && err.contains("build.svg (") && err.contains(", 9 looks)"), "{out}{err}");
+    assert!(std::fs::read_to_string(scratch.join("build.svg")).unwrap().contains("cc1 102"));
+    let lines = json(&scratch, &["timeline", "build", "--json"]);
+    assert_eq!((&lines[1]["span_ns"], lines.len()), (&4_000.into(), 12), "to the end of the session");
+    let (status, out, _) = tell(&scratch, &["timeline", "build", "--csv"]);
+    assert!(status == 0 && out.lines().count() == 10, "{out}");
 }

@@ -57,7 +57,7 @@ pub use report::{Form, Report, ReportError, Stacks, Stepwise};
 pub use run::{ProgramEnd, RunFigures, RunLedger, RunSite, RunSites, RunSummary};
 pub use snapshot::SnapshotReport;
 pub use stats::StatsReport;
-pub use timeline::{RunSparks, TimelineReport};
+pub use timeline::{FamilyTimelineReport, RunSparks, TimelineReport};
 pub use top::{Look, LookColumn, LookReport, LookState, Namer, ending_words, look_columns, row_label};
 pub use tree::{TreeReport, history_gap, measure_name, thread_name};
 pub use verify::VerifyReport;

@@ -8,12 +8,14 @@ use crate::form::units::Paint;
 use crate::{Cell, Column, Ending, Form, Report, ReportError, Table, TableForm};
 
 mod curve;
+mod family;
 mod json;
 pub(crate) mod sparks;
 mod svg;
 mod text;
 
 pub(crate) use curve::{CurvePicture, CurvePlace};
+pub use family::FamilyTimelineReport;
 pub use sparks::RunSparks;
 
 /// Figures over time.

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use heapledger_analysis::FamilySummary;
+use heapledger_analysis::{FamilyCurve, FamilySummary, Seen};
 use heapledger_format::{GlobalCounter, TallyCounter};
-use heapledger_report::{FamilyReport, FamilyRun, Form, Paint, ProgramEnd, Report, RunSite, largest_holder};
+use heapledger_report::{
+    FamilyReport, FamilyRun, FamilyTimelineReport, Form, Paint, ProgramEnd, Report, RunSite, largest_holder,
+};
 use heapledger_source::{
     Family, FamilyEnded, FamilyHead, FamilyLine, FamilyMemory, FamilyProcess, FamilyWriter, MemberEnd,
 };
@@ -248,4 +250,68 @@ fn the_summary_of_run_is_one_screen() {
     }
     let narrow = shown(Paint { columns: 70, ascii: true, ..Paint::default() });
     assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
+}
+
+#[test]
+fn memory_of_all_over_time_is_a_chart_a_picture_and_figures() {
+    let mut made = Made::new("report-family-timeline");
+    for pid in 100..110u32 {
+        made.process((pid, 1), &format!("p{pid}"), (u64::from(pid - 100), 900), (10, 1));
+    }
+    for at in 0..50u64 {
+        // One after the other is the largest.
+        let most = vec![(100 + (at / 5) as u32, at / 50, 1000 + at), (109, 0, 500)];
+        made.line(FamilyLine::Memory(FamilyMemory {
+            at_unix_ns: BEGAN + at * 10 * MS,
+            live_bytes: if at == 30 { 1 << 20 } else { 2000 + at },
+            rss_bytes: 9 << 20,
+            pss_bytes: (at != 7).then_some(3 << 20),
+            processes: 10,
+            most,
+        }));
+    }
+    let written = |form: &Form, made: &Made, paint| {
+        let family = Family::open(made.scratch.path()).unwrap();
+        let curve = FamilyCurve::of(&family);
+        let (seen, is_sampled) = (&Seen::default(), false);
+        let (session, program) = ("build", "make");
+        let mut out = Vec::new();
+        let mut report = FamilyTimelineReport { session, program, curve: &curve, is_sampled, paint, seen };
+        report.write(form, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let text = written(&Form::Text, &made, Paint::default());
+    for part in [
+        "Heaps of make and its processes over 490 ms\n",
+        "peak 1.00 MiB, after 300 ms ▼\n",
+        "   RSS\n",
+        "1.00 MiB in 10 processes at most, after 300 ms; 2.00 KiB at the last look",
+        "pages that processes share count for each",
+        "  p109 109  ",
+        "  p104 104                  ████                     1.00 KiB at most\n",
+        "9.00 MiB at most, after 0 ns",
+        "  4 more processes\n",
+        "by 50 looks of run",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    let narrow = written(&Form::Text, &made, Paint { columns: 60, ascii: true, ..Paint::default() });
+    assert!(narrow.is_ascii() && narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    let csv = written(&Form::Csv, &made, Paint::default());
+    assert_eq!(csv.lines().next(), Some("time_ns,live_bytes,rss_bytes,pss_bytes,processes,most"));
+    assert_eq!(csv.lines().nth(8), Some("70000000,2007,9437184,,10,101:1007 109:500"));
+    let json = written(&Form::Json, &made, Paint::default());
+    let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["memory"], &lines[1]["peak_time_ns"]), (53, &"rss".into(), &300_000_000.into()));
+    assert_eq!((&lines[2]["type"], &lines[3]["most"][1]["pid"]), (&"moment".into(), &109.into()));
+    let svg = written(&Form::Svg, &made, Paint::default());
+    let areas = |class: &str| svg.matches(&format!("<path class=\"{class}\"")).count();
+    let classes = ["so", "s0", "s5", "s6", "rss", "peak"];
+    assert_eq!(classes.map(areas), [1, 1, 1, 0, 1, 1], "{svg}");
+    assert!(svg.contains("p109 109: ") && svg.contains("all others") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    // Those in front are drawn last.
+    assert!(
+        svg.find("path class=\"so\"") < svg.find("path class=\"s5\"")
+            && svg.find("path class=\"s5\"") < svg.find("path class=\"s0\"")
+    );
 }

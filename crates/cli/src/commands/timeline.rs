@@ -9,10 +9,12 @@ use anyhow::{Result, bail};
 use heapledger_analysis::{HeapTimeline, Identity, Seen};
 use heapledger_format::SectionKind;
 use heapledger_launch::output::{Pending, unwritten};
-use heapledger_report::{Form, Report, ReportError, TimelineReport, clean, counted};
+use heapledger_report::{Form, Paint, Report, ReportError, TimelineReport, clean, counted};
 
 use super::form::Tables;
 use super::{FormArgs, LedgerArgs, unless_pipe_closed};
+
+mod session;
 
 /// Arguments of `timeline`.
 #[derive(Debug, clap::Args)]
@@ -22,11 +24,13 @@ Live bytes over time, and below them what memory the process had of its own
 first; of a long run at most 2,000 intervals are kept, each with its highest.
 What a program has noted itself when it allocated is shown while it runs, with
 the RSS that it has now, and where no `run` stood beside it or that was killed,
-without RSS.
+without RSS. Of a session: all of its processes together, and those that held
+most.
 
 Examples:
   heapledger timeline heapledger.jq.4711.hl
   heapledger timeline 4711              a process that runs under heapledger now
+  heapledger timeline build             all processes of a session
   heapledger timeline --svg curve.svg heapledger.jq.4711.hl
   heapledger timeline --csv 4711 | cut -d, -f2,5")]
 pub(crate) struct TimelineArgs {
@@ -45,6 +49,9 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<()> {
 }
 
 fn show(args: &TimelineArgs) -> Result<()> {
+    if let Some(family) = args.ledger.session()? {
+        return session::show(args, &family);
+    }
     let opened = args.ledger.open()?;
     let (ledger, context) = (&opened.ledger, &opened.context);
     let timeline = HeapTimeline::of(ledger, &context.clock)?;
@@ -65,13 +72,18 @@ fn show(args: &TimelineArgs) -> Result<()> {
         seen: &Seen::of(ledger, 0)?,
     };
     match &args.svg {
-        Some(path) => picture(path, &mut report),
+        Some(path) => picture(
+            path,
+            &mut report,
+            args.ledger.paint(),
+            counted(timeline.points.len() as u64, "interval", "intervals"),
+        ),
         None => args.ledger.view.present(args.form.get(), &mut report),
     }
 }
 
-/// Writes the picture; a file is replaced when the new one is complete.
-fn picture(path: &Path, report: &mut TimelineReport<'_>) -> Result<()> {
+/// Writes the picture, of so much; a file is replaced when the new one is complete.
+fn picture(path: &Path, report: &mut dyn Report, paint: Paint, of: String) -> Result<()> {
     let mut write = |out: &mut dyn Write| {
         report.write(&Form::Svg, out).map_err(|error| match error {
             ReportError::Write(error) => error,
@@ -91,8 +103,7 @@ fn picture(path: &Path, report: &mut TimelineReport<'_>) -> Result<()> {
         }
     };
     written().map_err(|error| unwritten(path, &error))?;
-    let size = report.paint.exact_figures().bytes(fs::metadata(path).map_or(0, |meta| meta.len()));
-    let intervals = counted(report.timeline.points.len() as u64, "interval", "intervals");
-    crate::say(&format!("{} ({size}, {intervals})", clean(&path.to_string_lossy())));
+    let size = paint.exact_figures().bytes(fs::metadata(path).map_or(0, |meta| meta.len()));
+    crate::say(&format!("{} ({size}, {of})", clean(&path.to_string_lossy())));
     Ok(())
 }

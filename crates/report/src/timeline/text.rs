@@ -10,9 +10,9 @@ use crate::form::notes;
 use crate::form::units::{Figures, Paint, clean, count, counted, span};
 
 /// Rows of the chart of live bytes; a multiple of [`LABELLED`].
-const ROWS: usize = 12;
+pub(super) const ROWS: usize = 12;
 /// And of that of the memory.
-const MEMORY_ROWS: usize = 6;
+pub(super) const MEMORY_ROWS: usize = 6;
 /// Every so many rows there is a figure.
 const LABELLED: usize = 3;
 /// Columns where there is no terminal.
@@ -20,7 +20,7 @@ const COLUMNS: usize = 80;
 /// Fewest and most columns of a chart.
 const CHART: [usize; 2] = [20, 400];
 /// Columns before what a line says.
-const INDENT: usize = 10;
+pub(super) const INDENT: usize = 10;
 /// Between two figures on the axis of time.
 const TIME_GAP: usize = 16;
 /// Coarser intervals are told.
@@ -44,17 +44,17 @@ pub(super) fn write(report: &TimelineReport<'_>, out: &mut dyn Write) -> io::Res
     let labels = labels(ROWS, peak, figures).into_iter();
     let labels: Vec<String> =
         labels.chain(most.map_or_else(Vec::new, |most| self::labels(MEMORY_ROWS, most, figures.known()))).collect();
-    let label_width = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(8);
-    let columns = if paint.columns == 0 { COLUMNS } else { paint.columns };
-    let columns = columns.saturating_sub(label_width + 4).clamp(CHART[0], CHART[1]);
-    let chart = Chart { paint, label_width, columns };
-    let seen_columns = timeline.columns(columns);
-    chart.mark_peak(out, timeline, figures)?;
+    let chart = Chart::of(&labels, paint);
+    let seen_columns = timeline.columns(chart.columns);
+    if let Some(peak) = timeline.peak() {
+        let peak_ns = timeline.peak_ns().unwrap_or(peak.highest_ns);
+        chart.mark_peak(out, (peak.highest_bytes, peak_ns), timeline.span_ns(), figures)?;
+    }
     let live: Vec<u64> = seen_columns.iter().map(|column| column.live_bytes).collect();
     chart.write(out, ROWS, (&live, peak), figures)?;
     if let Some(most) = most {
         let memory: Vec<u64> = seen_columns.iter().map(|column| column.own_memory_bytes.unwrap_or(0)).collect();
-        writeln!(out, "{:label_width$}   RSS", "")?;
+        writeln!(out, "{:1$}   RSS", "", chart.label_width)?;
         chart.write(out, MEMORY_ROWS, (&memory, most), figures.known())?;
     }
     chart.time(out, timeline.span_ns())?;
@@ -67,21 +67,29 @@ pub(super) fn write(report: &TimelineReport<'_>, out: &mut dyn Write) -> io::Res
 }
 
 /// Figures at every third row, from the top.
-fn labels(rows: usize, most: u64, figures: Figures) -> Vec<String> {
+pub(super) fn labels(rows: usize, most: u64, figures: Figures) -> Vec<String> {
     let steps = (rows / LABELLED) as u64;
     let at = |step: u64| u64::try_from(u128::from(most) * u128::from(step) / u128::from(steps.max(1))).unwrap_or(most);
     (0..=steps).rev().map(|step| figures.bytes(at(step))).collect()
 }
 
-struct Chart {
-    paint: Paint,
-    label_width: usize,
-    columns: usize,
+pub(super) struct Chart {
+    pub(super) paint: Paint,
+    pub(super) label_width: usize,
+    pub(super) columns: usize,
 }
 
 impl Chart {
+    /// One with room for these labels, as wide as there is room.
+    pub(super) fn of(labels: &[String], paint: Paint) -> Chart {
+        let label_width = labels.iter().map(|label| width(label)).max().unwrap_or(0).max(8);
+        let columns = if paint.columns == 0 { COLUMNS } else { paint.columns };
+        let columns = columns.saturating_sub(label_width + 4).clamp(CHART[0], CHART[1]);
+        Chart { paint, label_width, columns }
+    }
+
     /// Rows of columns of which the highest is `most`, and the line below.
-    fn write(
+    pub(super) fn write(
         &self,
         out: &mut dyn Write,
         rows: usize,
@@ -120,12 +128,16 @@ impl Chart {
     }
 
     /// Points at the column of the peak, with words on the side where there is room.
-    fn mark_peak(&self, out: &mut dyn Write, timeline: &HeapTimeline, figures: Figures) -> io::Result<()> {
-        let Some(peak) = timeline.peak() else { return Ok(()) };
-        let peak_ns = timeline.peak_ns().unwrap_or(peak.highest_ns);
-        let part = peak_ns as f64 / timeline.span_ns().max(1) as f64;
+    pub(super) fn mark_peak(
+        &self,
+        out: &mut dyn Write,
+        (bytes, peak_ns): (u64, u64),
+        whole_ns: u64,
+        figures: Figures,
+    ) -> io::Result<()> {
+        let part = peak_ns as f64 / whole_ns.max(1) as f64;
         let at = ((part * self.columns as f64) as usize).min(self.columns.saturating_sub(1));
-        let words = format!("peak {}, after {}", figures.bytes(peak.highest_bytes), span(peak_ns));
+        let words = format!("peak {}, after {}", figures.bytes(bytes), span(peak_ns));
         let words = self.paint.printed(&words).into_owned();
         let sign = if self.paint.ascii { "v" } else { "▼" };
         let line = match at.checked_sub(width(&words) + 1) {
@@ -136,7 +148,7 @@ impl Chart {
     }
 
     /// Times below a chart, where they are.
-    fn time(&self, out: &mut dyn Write, whole: u64) -> io::Result<()> {
+    pub(super) fn time(&self, out: &mut dyn Write, whole: u64) -> io::Result<()> {
         let steps = (self.columns / TIME_GAP).clamp(1, 8);
         let mut line = String::new();
         for step in 0..=steps {
