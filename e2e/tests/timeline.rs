@@ -152,6 +152,26 @@ fn run_sees_what_is_held_and_what_memory_there_is() -> Result {
     Ok(())
 }
 
+#[test]
+fn the_summary_has_a_line_of_what_run_saw() -> Result {
+    let scratch = Scratch::new();
+    let told = scratch.path("summary");
+    let mut run = command(heapledger());
+    run.args(["run", "--ledger-dir"]).arg(scratch.live()).arg("-o").arg(scratch.path("grows.hl"));
+    run.arg(Grows::program(&scratch)?).stderr(fs::File::create(&told).map_err(|error| error.to_string())?);
+    let mut grows = Grows::start(run)?;
+    for mib in [5, 40, 8, 3] {
+        grows.hold(mib)?;
+        pause();
+    }
+    grows.end()?;
+    let summary = fs::read_to_string(told).map_err(|error| error.to_string())?;
+    let line = summary.lines().find(|line| line.contains("over time")).unwrap_or_default();
+    let most = line.split("; RSS at most ").nth(1).and_then(|most| most.split('.').next()?.parse::<u64>().ok());
+    check!(line.contains('█') && most.is_some_and(|most| (39..45).contains(&most)), "{summary}");
+    Ok(())
+}
+
 /// Runs `timeline` with these options.
 fn shown(ledger: &Path, options: &[&str]) -> Result<process::Ran> {
     let mut command = command(heapledger());

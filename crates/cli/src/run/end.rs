@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -109,7 +109,7 @@ pub(crate) fn finish(
         tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));
     } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
-        match figures(&ledger, outcome.ended.span) {
+        match figures(&ledger, outcome.ended.span, &written.path) {
             Ok(figures) => {
                 let told = if arguments.errors_told() == ErrorsTold::Quiet { 0 } else { errors };
                 let figures = figures.with_errors(told);
@@ -174,8 +174,8 @@ fn tell_of_all(arguments: &RunArgs, outcome: &Outcome<'_>, family: &FamilyOutcom
     }
 }
 
-/// Reads all records, and names the call sites that are told of. The program took `span`.
-fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
+/// Reads all records, and names the call sites that are told of. The program took `span`, and its ledger was finished into a file.
+fn figures(ledger: &Ledger, span: Duration, finished: &Path) -> Result<RunFigures> {
     let mut progress = Progress::of_ours("reading the ledger", false);
     let all = ledger.storage()?.ledger_bytes;
     let clock = Clock::new(ledger, SystemTime::now())?;
@@ -184,7 +184,7 @@ fn figures(ledger: &Ledger, span: Duration) -> Result<RunFigures> {
     let sites = super::sites::told(ledger, span, &mut show).unwrap_or_default();
     drop(progress);
     let figures = RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites);
-    Ok(figures.with_sparks(super::over_time::sparks(ledger, &clock)))
+    Ok(figures.with_sparks(super::over_time::sparks(finished)))
 }
 
 /// How many errors were found that are not excused.

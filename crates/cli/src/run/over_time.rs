@@ -1,10 +1,16 @@
-//! How the heap grew, for the summary of `run`.
+//! How the heap of a program that has ended grew.
+
+use std::path::Path;
+use std::time::SystemTime;
 
 use heapledger_analysis::{Clock, HeapTimeline};
 use heapledger_report::RunSparks;
 use heapledger_source::Ledger;
 
-/// A line of sparks; none, if nothing was noted, or the run was too short for a curve. Nothing else is lost with it.
-pub(super) fn sparks(ledger: &Ledger, clock: &Clock) -> Option<RunSparks> {
-    RunSparks::of(&HeapTimeline::of(ledger, clock).ok()?)
+/// A line of sparks; none, if nothing was noted, or the run was too short for a curve. Nothing else is lost with it. It is the finished
+/// ledger that is asked: in the unfinished one is what the recorder noted, and not what `run` saw from outside.
+pub(super) fn sparks(finished: &Path) -> Option<RunSparks> {
+    let ledger = Ledger::open(finished).ok()?;
+    let clock = Clock::new(&ledger, SystemTime::now()).ok()?;
+    RunSparks::of(&HeapTimeline::of(&ledger, &clock).ok()?)
 }
