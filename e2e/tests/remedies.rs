@@ -62,6 +62,14 @@ fn python_is_told_of_its_own_ways() -> Result {
     let (summary, tree, _map) = told(&scratch, &python, &["-c", "kept = [bytearray(70001) for i in range(9)]"])?;
     check!(said(&summary, &tree)? == ["-X perf"], "{summary}");
     check!(summary.contains("PYTHONMALLOC=malloc") && tree.contains("PYTHONMALLOC=malloc"), "{summary}{tree}");
+    // Not where it was done.
+    for (told, is_done) in [("malloc", true), ("malloc_debug", true), ("pymalloc", false)] {
+        let ledger = scratch.path(&format!("{told}.hl"));
+        let mut run = command(heapledger());
+        run.env("PYTHONMALLOC", told).args(["run", "--ledger-dir"]).arg(scratch.live()).arg("-o").arg(&ledger);
+        let summary = process::run(run.arg("--").arg(&python).args(["-c", "kept = [bytearray(70001)]"]))?.good()?.err();
+        check!(summary.contains("PYTHONMALLOC=malloc") != is_done && summary.contains("-X perf"), "{told}: {summary}");
+    }
     Ok(())
 }
 

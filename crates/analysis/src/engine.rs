@@ -4,8 +4,13 @@
 /// An engine among the modules of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
-    /// CPython, with the second number of its version as far as its file tells: 12 of 3.12.
-    Python(Option<u32>),
+    /// CPython.
+    Python {
+        /// The second number of its version as far as its file tells: 12 of 3.12.
+        minor: Option<u32>,
+        /// Whether it has pools of its own for small objects, as it does unless `PYTHONMALLOC` tells it otherwise.
+        has_pools: bool,
+    },
     /// node, or its library.
     Node,
     /// HotSpot, which runs Java.
@@ -13,6 +18,16 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// The same, of a program with this value of `PYTHONMALLOC`.
+    #[must_use]
+    pub fn told(self, pythonmalloc: Option<&str>) -> Engine {
+        let calls_malloc = pythonmalloc.is_some_and(|told| ["malloc", "malloc_debug"].contains(&told));
+        match self {
+            Engine::Python { minor, .. } => Engine::Python { minor, has_pools: !calls_malloc },
+            other => other,
+        }
+    }
+
     /// The one whose code lies in the module of this path.
     pub fn of(path: &str) -> Option<Engine> {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -21,7 +36,7 @@ impl Engine {
         if let Some(version) = python.filter(|version| version.is_empty() || version.starts_with(['2', '3'])) {
             let second = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
             let second = second.and_then(|number| number.parse().ok());
-            return (!version.starts_with('2')).then_some(Engine::Python(second));
+            return (!version.starts_with('2')).then_some(Engine::Python { minor: second, has_pools: true });
         }
         match (name, library) {
             ("node" | "nodejs", _) => Some(Engine::Node),
@@ -39,11 +54,11 @@ mod tests {
     #[test]
     fn engines_are_known_by_their_files() {
         for (path, engine) in [
-            ("/usr/bin/python3.11", Some(Engine::Python(Some(11)))),
-            ("/opt/v/bin/python3.13", Some(Engine::Python(Some(13)))),
-            ("/usr/bin/python3", Some(Engine::Python(None))),
-            ("/usr/bin/python", Some(Engine::Python(None))),
-            ("/usr/lib/x/libpython3.12.so.1.0", Some(Engine::Python(Some(12)))),
+            ("/usr/bin/python3.11", Some(Engine::Python { minor: Some(11), has_pools: true })),
+            ("/opt/v/bin/python3.13", Some(Engine::Python { minor: Some(13), has_pools: true })),
+            ("/usr/bin/python3", Some(Engine::Python { minor: None, has_pools: true })),
+            ("/usr/bin/python", Some(Engine::Python { minor: None, has_pools: true })),
+            ("/usr/lib/x/libpython3.12.so.1.0", Some(Engine::Python { minor: Some(12), has_pools: true })),
             ("/usr/bin/python2.7", None),
             ("/usr/bin/pythonish", None),
             ("/usr/bin/node", Some(Engine::Node)),

@@ -342,6 +342,8 @@ pub mod process {
     pub const PROGRAM: &str = "program";
     /// An argument; several.
     pub const ARG: &str = "arg";
+    /// What a program called `python…` was told by `PYTHONMALLOC`: by what it allocates small objects.
+    pub const PYTHONMALLOC: &str = "pythonmalloc";
     /// Whose `malloc` is called.
     pub const NEXT: &str = "next";
     /// Whose `operator new` is called.

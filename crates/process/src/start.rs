@@ -374,7 +374,10 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         }
         room
     });
-    described && pair(key::PROGRAM, process::program::<256>().bytes())
+    let program = process::program::<256>();
+    // Else whoever reads of it would be advised to tell it.
+    let told = program.bytes().starts_with(b"python").then(|| process::environment::<32>(b"PYTHONMALLOC")).flatten();
+    described && pair(key::PROGRAM, program.bytes()) && told.is_none_or(|told| pair(key::PYTHONMALLOC, told.bytes()))
 }
 
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished

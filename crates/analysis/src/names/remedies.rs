@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use heapledger_format::session::process as key;
 use heapledger_source::Module;
 use heapledger_symbols::{Distribution, ModuleId};
 
@@ -34,7 +35,9 @@ impl Names<'_> {
             return BTreeSet::new();
         }
         let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
-        asked.filter_map(|(module, _)| Engine::of(&module.path.to_string_lossy())).collect()
+        let told = self.ledger.process().text(key::PYTHONMALLOC);
+        let engines = asked.filter_map(|(module, _)| Engine::of(&module.path.to_string_lossy()));
+        engines.map(|engine| engine.told(told.as_deref())).collect()
     }
 
     /// What could be done for modules without debug information.

@@ -226,14 +226,15 @@ fn quoted(path: &str) -> String {
 /// What to start an engine with, so that what it runs has names.
 fn engine_told(engine: Engine) -> String {
     match engine {
-        Engine::Python(Some(minor @ ..PERF_PYTHON)) => format!(
-            "To see Python's functions: `python3 -X perf`, from Python 3.{PERF_PYTHON} on (this is 3.{minor}). Small objects have \
-             stacks of their own with `PYTHONMALLOC=malloc`."
-        ),
-        Engine::Python(_) => {
-            "To see Python's functions: `python3 -X perf …`. Small objects have stacks of their own with \
-                              `PYTHONMALLOC=malloc`."
-                .to_owned()
+        Engine::Python { minor, has_pools } => {
+            let functions = match minor {
+                Some(minor @ ..PERF_PYTHON) => {
+                    format!("`python3 -X perf`, from Python 3.{PERF_PYTHON} on (this is 3.{minor})")
+                }
+                _ => "`python3 -X perf …`".to_owned(),
+            };
+            let objects = " Small objects have stacks of their own with `PYTHONMALLOC=malloc`.";
+            format!("To see Python's functions: {functions}.{}", if has_pools { objects } else { "" })
         }
         Engine::Node => {
             "To see JavaScript's functions: `node --perf-basic-prof --interpreted-frames-native-stack …`.".to_owned()
