@@ -141,3 +141,28 @@ fn hooks_go_on_in_a_child_and_numbers_of_the_api_are_its_own() -> Result {
     check!(seen == [["nobody", "child"], ["parent", "parent"]], "{seen:?}");
     Ok(())
 }
+
+/// Who gave and who ended a block that its parent freed before the fork: from the parent's ledger, and where that tells of the block no
+/// more, from what the parent had kept beside it.
+#[test]
+fn a_parents_stacks_are_told_with_an_error_of_its_child() -> Result {
+    let program = victim::named("heirs")?.build()?;
+    for (history, number) in [("65536", ", number 2 there"), ("0", "")] {
+        for word in ["write-freed", "grandchild"] {
+            let scratch = Scratch::new();
+            let mut ours = command(heapledger());
+            ours.args(["run", "-q", "--children", "--history", history, "--guard=full", "-o"]).arg(scratch.path("s"));
+            ours.arg("--ledger-dir").arg(scratch.live()).arg("--").arg(&program).arg(word).current_dir(scratch.work());
+            run(&mut ours)?.good()?;
+            let told = run(command(heapledger()).arg("errors").arg(scratch.path("s")))?.good()?.out();
+            let lines: Vec<&str> = told.lines().map(str::trim).collect();
+            let origin = lines.iter().find(|line| line.starts_with("Inherited : a block of heirs "));
+            check!(origin.is_some_and(|line| line.contains(&format!("malloc 100 B{number}, freed before"))), "{told}");
+            for (heading, function) in [("allocated by heirs ", "parents_block"), ("freed by heirs ", "parent_frees")] {
+                let at = lines.iter().position(|line| line.starts_with(heading)).ok_or_else(|| told.clone())?;
+                check!(lines.get(at + 1).is_some_and(|line| line.ends_with(function)), "{word}: {told}");
+            }
+        }
+    }
+    Ok(())
+}

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use heapledger_format::errors::{ErrorEntry, ErrorKind, FoundAt, StackTag};
-use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, Kind, LabelId, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Family, FoundError, Ledger, SourceError};
 
 use super::FreedOfParent;
@@ -25,6 +25,8 @@ pub struct BlamedBlock {
     /// Whether no other block can be meant: else the process may have had one of its own there, or an ancestor a later one, of
     /// which no ledger tells.
     pub is_certain: bool,
+    /// No ledger tells of it any more, but what its process had kept beside it: numbers and the function that freed it are not known.
+    pub is_kept: bool,
 }
 
 /// How an inherited block had been freed before an error.
@@ -72,8 +74,46 @@ pub fn blamed_blocks(
     let wanted: BTreeSet<u64> = probes.iter().flatten().map(|probe| probe.address).collect();
     let is_complete = leave_own(ledger, &wanted, &mut probes)?;
     let (ancestors, own) = (Ancestors::of(family, ledger, &wanted)?, FreedOfParent::all_of(ledger, None)?);
-    let blamed = |probe: &Option<Probe>| probe.as_ref().map(|probe| probe.blamed(&ancestors, &own, is_complete));
-    Ok(probes.iter().map(blamed).collect())
+    let blamed = |(probe, error): (&Option<Probe>, &FoundError)| {
+        let blamed = probe.as_ref()?.blamed(&ancestors, &own, is_complete);
+        let kept = if matches!(blamed, Blamed::Of(_)) { None } else { kept(&ancestors, error) };
+        Some(kept.unwrap_or(blamed))
+    };
+    Ok(probes.iter().zip(errors).map(blamed).collect())
+}
+
+/// What an ancestor had kept beside a block that it freed, which the error has as it was written.
+fn kept(ancestors: &Ancestors, error: &FoundError) -> Option<Blamed> {
+    let of = |tag: StackTag| {
+        let stack = error.of_ancestors.iter().find(|stack| stack.tag == tag as u16)?;
+        let member = ancestors.members.get(usize::from(stack.ancestor).checked_sub(1)?)?;
+        Some((*member, stack))
+    };
+    let ((member, given), freed) = (of(StackTag::Allocation)?, of(StackTag::Free));
+    let entry = &error.entry;
+    let block = Entry {
+        number: 0,
+        actual: None,
+        heap: None,
+        label: LabelId::UNKNOWN,
+        core: None,
+        cycles: None,
+        address: entry.block,
+        size: Some(entry.block_bytes),
+        kind: Kind(entry.given_by),
+        site: given.site,
+        thread: given.thread.row(),
+        time: Some(given.time),
+    };
+    let freed = freed.map(|(member, free)| EarlierFree {
+        member: Some(member),
+        number: 0,
+        by: Kind::NONE,
+        site: free.site,
+        thread: free.thread.row(),
+        time: Some(free.time),
+    });
+    Some(Blamed::Of(Box::new(BlamedBlock { member, block, freed, is_certain: true, is_kept: true })))
 }
 
 /// What is looked for.
@@ -126,7 +166,13 @@ impl Probe {
                     continue;
                 }
             };
-            return Blamed::Of(Box::new(BlamedBlock { member: *member, block: *block, freed, is_certain }));
+            return Blamed::Of(Box::new(BlamedBlock {
+                member: *member,
+                block: *block,
+                freed,
+                is_certain,
+                is_kept: false,
+            }));
         }
         if is_known && is_certain { Blamed::Nobodys } else { Blamed::Unknown }
     }

@@ -38,8 +38,8 @@ pub struct OriginProcess {
 pub struct OriginBlock {
     /// Whose it is.
     pub process: OriginProcess,
-    /// Its number there.
-    pub number: u64,
+    /// Its number there, if its ledger tells of it.
+    pub number: Option<u64>,
     /// Where it lies.
     pub address: u64,
     /// Bytes asked for, if they are known.
@@ -59,10 +59,8 @@ pub struct OriginBlock {
 pub struct OriginFree {
     /// By which ancestor, before the fork; `None`: by the process that the error is of.
     pub process: Option<OriginProcess>,
-    /// Its number there.
-    pub number: u64,
-    /// The function.
-    pub by: Kind,
+    /// The function, and the number of its call there, if a ledger tells of it.
+    pub by: Option<(Kind, u64)>,
     /// The stack of the call.
     pub stack: NamedStack,
 }
@@ -107,17 +105,20 @@ impl ErrorOrigin {
         let size = of.size.map_or_else(|| "of unknown size".to_owned(), plain_bytes);
         let end = match &of.freed {
             None => "live at the fork".to_owned(),
-            Some(OriginFree { process: None, number, by, .. }) => {
-                format!("live at the fork, and freed here before by {by}, number {number}")
+            Some(OriginFree { process: None, by, .. }) => {
+                let by = by.map_or_else(String::new, |(by, number)| format!(" by {by}, number {number}"));
+                format!("live at the fork, and freed here before{by}")
             }
-            Some(OriginFree { process: Some(process), number, by, .. }) => {
-                format!("freed before the fork by {by}, number {number} of {}", process.name())
-            }
+            Some(OriginFree { process: Some(process), by, .. }) => match by {
+                Some((by, number)) => format!("freed before the fork by {by}, number {number} of {}", process.name()),
+                None => format!("freed before the fork by {}", process.name()),
+            },
         };
         let unless =
             if of.is_certain { "" } else { "; unless there was a later one, of which no ledger tells any more" };
-        let (name, address, kind, number) = (of.process.name(), of.address, of.kind, of.number);
-        format!("a block of {name}: {address:#x}, {kind} {size}, number {number} there, {end}{unless}")
+        let (name, address, kind) = (of.process.name(), of.address, of.kind);
+        let number = of.number.map_or_else(String::new, |number| format!(", number {number} there"));
+        format!("a block of {name}: {address:#x}, {kind} {size}{number}, {end}{unless}")
     }
 
     /// The block of an ancestor, if it is one's.
@@ -149,7 +150,7 @@ struct OriginBlockJson<'a> {
     pid: u32,
     program: &'a str,
     ledger: &'a str,
-    number: u64,
+    number: Option<u64>,
     address: Hex,
     size: Option<u64>,
     function: String,
@@ -162,8 +163,8 @@ struct OriginBlockJson<'a> {
 #[derive(Serialize)]
 struct OriginFreeJson<'a> {
     pid: Option<u32>,
-    number: u64,
-    function: String,
+    number: Option<u64>,
+    function: Option<String>,
     #[serde(serialize_with = "frames")]
     frames: &'a [NamedFrame],
 }
@@ -172,8 +173,8 @@ impl<'a> OriginBlockJson<'a> {
     fn of(of: &'a OriginBlock) -> OriginBlockJson<'a> {
         let freed = |freed: &'a OriginFree| OriginFreeJson {
             pid: freed.process.as_ref().map(|process| process.pid),
-            number: freed.number,
-            function: freed.by.to_string(),
+            number: freed.by.map(|(_, number)| number),
+            function: freed.by.map(|(by, _)| by.to_string()),
             frames: &freed.stack.frames,
         };
         OriginBlockJson {

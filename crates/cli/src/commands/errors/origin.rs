@@ -76,23 +76,24 @@ impl StacksOf {
     }
 
     fn block(&self, family: &Family, of: &BlamedBlock) -> OriginBlock {
-        let BlamedBlock { member, block, freed, is_certain } = of;
+        let BlamedBlock { member, block, freed, is_certain, is_kept } = of;
         OriginBlock {
             process: process(family.members.get(*member)),
-            number: block.number,
+            number: (!is_kept).then_some(block.number),
             address: block.address,
             size: block.size,
             kind: block.kind,
             allocated: self.get(Some(*member), block.site),
-            freed: freed.map(|freed| self.free(family, freed)),
+            freed: freed.map(|freed| self.free(family, freed, *is_kept)),
             is_certain: *is_certain,
         }
     }
 
-    fn free(&self, family: &Family, freed: EarlierFree) -> OriginFree {
+    fn free(&self, family: &Family, freed: EarlierFree, is_kept: bool) -> OriginFree {
         let EarlierFree { member, number, by, site, .. } = freed;
         let process = member.map(|member| process(family.members.get(member)));
-        OriginFree { process, number, by, stack: self.get(member, site) }
+        let by = (!is_kept).then_some((by, number));
+        OriginFree { process, by, stack: self.get(member, site) }
     }
 }
 
