@@ -1,7 +1,8 @@
 // flags: -fno-omit-frame-pointer
 // losses: stacks_guessed stacks_broken
 // Code made at run time and made anew at the same address with another frame, or in memory that was mapped anew; nobody is told.
-// What called it can only be guessed. The guess is right where it has a frame pointer, as everything else here has.
+// What called it can only be guessed. The guess is right where it has a frame pointer, as everything else here has, and where it does nothing
+// behind the call but give its room on the stack back.
 //
 // Marks: 9,000 + caller with a frame pointer, 9,010 + caller without, 9,020 + caller with something else in rbp.
 #include "unwind_machine_code.h"

@@ -82,7 +82,7 @@ fn functions_of_python_are_in_the_summary() -> Result {
     };
     let scratch = Scratch::new();
     let script = scratch.path("app.py");
-    let text = "kept = []\ndef load(i):\n    kept.append(bytearray(70001))\nfor i in range(50): load(i)\n\
+    let text = "kept = []\ndef load(i):\n    kept.append(bytearray(70001))\ndef take():\n    for i in range(50): load(i)\ntake()\n\
                 import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n";
     fs::write(&script, text).map_err(|error| error.to_string())?;
     let ledger = scratch.path("x.hl");
@@ -95,6 +95,12 @@ fn functions_of_python_are_in_the_summary() -> Result {
     let summary = ran.err();
     check!(summary.contains(" < load (app.py)"), "the function of the script: {summary}");
     check!(!summary.contains("-X perf"), "advised what was done: {summary}");
+    // Who called it, too, though Python was built without frame pointers.
+    let tree = process::run(command(heapledger()).args(["dump", "--group-by", "stack", "--limit", "1"]).arg(&ledger))?;
+    let tree = tree.good()?.out();
+    let places: Vec<Option<usize>> =
+        ["load", "take", "<module>"].iter().map(|name| tree.find(&format!(" {name}"))).collect();
+    check!(places.iter().all(Option::is_some) && places.is_sorted(), "the functions around it: {tree}");
     Ok(())
 }
 

@@ -28,6 +28,9 @@ struct Surroundings<'a> {
     below_handler: Option<&'a Cell<StackRange>>,
     /// Code unloadings when the stack was begun; `None`: rules are not shared.
     generation: Option<u32>,
+    /// In the page of code without a table that was read last: frames of such code lie near each other, and asking the kernel for each
+    /// of them would cost more than all else. 0: none was.
+    code_read: Cell<usize>,
 }
 
 impl Environment for Surroundings<'_> {
@@ -46,6 +49,22 @@ impl Environment for Surroundings<'_> {
     fn may_be_code(&self, pc: u64) -> bool {
         // The words of a stack are full of addresses of it.
         !self.here.get().contains(pc as usize) && self.shared.modules.may_be_code(self.shared.ledger(), pc)
+    }
+
+    fn read_code(&self, pc: u64) -> Option<[u8; 8]> {
+        // Code is mapped where a call returns to; but it was a guess that led here, perhaps, and code need not be readable.
+        let aligned = pc & !7;
+        let word = |address: u64| {
+            let mut page = StackRange::around(self.code_read.get());
+            if self.code_read.get() == 0 || !page.contains(address as usize) {
+                page = StackRange::of_readable(address as usize)?;
+                self.code_read.set(address as usize);
+            }
+            page.word(address)
+        };
+        let both = u128::from(word(aligned)?) | u128::from(word(aligned.wrapping_add(8))?) << 64;
+        // Of sixteen bytes, the eight at `pc`: it narrows on purpose.
+        Some(((both >> ((pc & 7) << 3)) as u64).to_le_bytes())
     }
 
     #[inline(always)]
@@ -97,7 +116,7 @@ fn still_hold(here: StackRange, words: &PackedWords) -> bool {
 impl Surroundings<'_> {
     #[inline(always)]
     fn new<'a>(shared: &'a Shared, here: &'a Cell<StackRange>, generation: Option<u32>) -> Surroundings<'a> {
-        Surroundings { shared, here, below_handler: None, generation }
+        Surroundings { shared, here, below_handler: None, generation, code_read: Cell::new(0) }
     }
 
     /// Extends what is known of the stack.
@@ -359,7 +378,7 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, f
         thread.count(TallyCounter::StacksGeneral, 1);
     }
     thread.count(TallyCounter::FramesWalked, depth as u64);
-    check_frames(registers, frames, end, guessed_from);
+    check_frames(&surroundings, registers, frames, (end, guessed_from));
     // A walk with all registers tracked makes no rules, by which it could be told of its frames what they are.
     let is_plain = restarted || settings.unwind == Unwind::Slow;
     let rule_of = |address: u64| is_plain.then(|| resolve(&surroundings, address));
@@ -436,12 +455,12 @@ fn check_whole(
     end: End,
     guessed_from: Option<usize>,
 ) {
-    check_frames(registers, frames, end, guessed_from);
+    let surroundings = Surroundings::new(shared, &thread.native, None);
+    check_frames(&surroundings, registers, frames, (end, guessed_from));
     if !shared.settings().check_stacks {
         return;
     }
     let limit = shared.settings().depth_limit;
-    let surroundings = Surroundings::new(shared, &thread.native, None);
     let (mut same, mut count) = (true, 0);
     let full = walk_in_full(&surroundings, registers, shared.settings().unwind.strategy(), &mut |pc| {
         let has_room = count < limit;
@@ -456,9 +475,16 @@ fn check_whole(
     }
 }
 
-fn check_frames(registers: &Registers, frames: &[u64], end: End, guessed_from: Option<usize>) {
+fn check_frames(
+    surroundings: &Surroundings,
+    registers: &Registers,
+    frames: &[u64],
+    (end, guessed_from): (End, Option<usize>),
+) {
     let Some(check) = CHECK.get() else { return };
-    // Where code has no tables other unwinders stop: only what was not guessed can be compared.
-    let sure = frames.get(..guessed_from.unwrap_or(frames.len())).unwrap_or(frames);
-    check(registers, sure, end == End::Outermost && guessed_from.is_none());
+    // Where code has no tables other unwinders stop: only what lies inside of it can be compared.
+    let has_no_table = |pc: &u64| matches!(resolve(surroundings, *pc).shape(), Shape::NoTable | Shape::ByCode);
+    let left = frames.iter().position(has_no_table).map(|last| last.wrapping_add(1)).into_iter().chain(guessed_from);
+    let sure = left.min().unwrap_or(usize::MAX).min(frames.len());
+    check(registers, frames.get(..sure).unwrap_or(frames), end == End::Outermost && sure == frames.len());
 }

@@ -5,7 +5,7 @@
 
 use crate::expression::{self, RegisterFile};
 use crate::row::{BP, CfaRule, IP, REGISTER_COUNT, RegisterRule, Row, SP};
-use crate::step::guess;
+use crate::step::{Frame, Way, guess};
 use crate::table::TableError;
 use crate::walk::{End, Strategy, Walk};
 use crate::{Environment, Lookup, Registers};
@@ -29,11 +29,11 @@ pub fn walk_in_full<E: Environment>(
         depth = depth.wrapping_add(1);
         let stepped = match step(environment, &mut frame) {
             Err(Stop::NoTable) => {
-                let guessed = frame.guess(environment, strategy, guessed_from.is_some());
-                if guessed.is_ok() {
+                let way = frame.guess(environment, strategy, guessed_from.is_some());
+                if way == Ok(Way::FramePointer) {
                     guessed_from.get_or_insert(depth);
                 }
-                guessed
+                way.map(drop)
             }
             Err(Stop::End(reason)) => Err(reason),
             Ok(()) => Ok(()),
@@ -84,18 +84,21 @@ impl FullFrame {
         Self { registers: file, pc: registers.ip, sp: registers.sp, exact: false }
     }
 
-    /// Goes on over the frame-pointer chain, which preserves no other register.
-    fn guess<E: Environment>(&mut self, environment: &E, strategy: Strategy, guessing: bool) -> Result<(), End> {
+    /// Goes on over the frame-pointer chain, which preserves no other register, or as the code says, which changes none.
+    fn guess<E: Environment>(&mut self, environment: &E, strategy: Strategy, guessing: bool) -> Result<Way, End> {
         let Some(bp) = self.registers.get(BP) else {
             return Err(End::NoRule { pc: self.pc });
         };
-        let next = guess(environment, strategy, guessing, self.sp, bp, self.pc)?;
-        self.registers = RegisterFile::default();
+        let frame = Frame { pc: self.pc, sp: self.sp, bp, exact: self.exact };
+        let (next, way) = guess(environment, strategy, guessing, frame)?;
+        if way == Way::FramePointer {
+            self.registers = RegisterFile::default();
+        }
         self.registers.set(BP, Some(next.bp));
         self.registers.set(SP, Some(next.sp));
         self.registers.set(IP, Some(next.pc));
         (self.pc, self.sp, self.exact) = (next.pc, next.sp, false);
-        Ok(())
+        Ok(way)
     }
 
     /// Whether the caller's frame can begin at `address`. An interrupted function may already

@@ -129,6 +129,13 @@ pub trait Environment {
         true
     }
 
+    /// The eight bytes of code at `pc`; `None` if they may not be read. Asked where there is no table, at each step: such code can
+    /// be replaced by other code.
+    fn read_code(&self, pc: u64) -> Option<[u8; 8]> {
+        let _ = pc;
+        None
+    }
+
     /// Whether every word holds what it held when [`Environment::read_word`] gave it. All of them lie
     /// between `low` and `high`, both included.
     ///

@@ -54,6 +54,8 @@ pub enum Shape {
     General,
     /// There is no description.
     NoTable,
+    /// There is none, and the code itself said, when it was met, that it only returns: it is asked at each step.
+    ByCode,
 }
 
 /// How a [`Rule`] recovers the caller's `rbp`.
@@ -78,6 +80,7 @@ const SIGNAL: u32 = 6;
 const OUTERMOST: u32 = 7;
 const GENERAL: u32 = 8;
 const NO_TABLE: u32 = 9;
+const BY_CODE: u32 = 10;
 
 pub(crate) const BP_SAME: u32 = 0;
 pub(crate) const BP_AT_CFA: u32 = 1;
@@ -98,6 +101,8 @@ impl Rule {
     pub const GENERAL: Self = Self(GENERAL);
     /// There is no description.
     pub const NO_TABLE: Self = Self(NO_TABLE);
+    /// There is no description, and the code only returns.
+    pub const BY_CODE: Self = Self(BY_CODE);
 
     /// What kind of frame this is.
     pub fn shape(self) -> Shape {
@@ -114,6 +119,7 @@ impl Rule {
             OUTERMOST => Shape::Outermost,
             GENERAL => Shape::General,
             NO_TABLE => Shape::NoTable,
+            BY_CODE => Shape::ByCode,
             _ => Shape::Refused,
         }
     }

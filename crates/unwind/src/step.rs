@@ -27,6 +27,8 @@ impl Frame {
 pub(crate) enum Step {
     /// The caller's frame.
     Next(Frame),
+    /// The same, by code that is not what it was when its rule was made.
+    NextUnproven(Frame),
     /// There is none, or it cannot be found.
     End {
         end: End,
@@ -96,6 +98,10 @@ pub(crate) fn step<E: Environment>(
             guessed_from.get_or_insert(depth);
             Step::Next(next)
         }
+        Rare::Unproven(next) => {
+            guessed_from.get_or_insert(depth);
+            Step::NextUnproven(next)
+        }
         Rare::End(end) => Step::End { end, word: 0 },
         Rare::General => Step::General,
     }
@@ -123,6 +129,7 @@ fn miss<E: Environment, const SETS: usize>(environment: &E, cache: &mut RuleCach
 enum Rare {
     Step(Frame),
     Guess(Frame),
+    Unproven(Frame),
     End(End),
     General,
 }
@@ -144,8 +151,20 @@ fn step_rarely<E: Environment>(environment: &E, strategy: Strategy, guessing: bo
         Shape::General => Rare::General,
         Shape::Refused => Rare::End(End::NoRule { pc }),
         Shape::Outermost => Rare::End(End::Outermost),
-        Shape::NoTable => match guess(environment, strategy, guessing, frame.sp, frame.bp, pc) {
-            Ok(next) => Rare::Guess(Frame { pc: next.pc, sp: next.sp, bp: next.bp, exact: false }),
+        Shape::NoTable => match guess(environment, strategy, guessing, frame) {
+            Ok((next, Way::Code)) => Rare::Unproven(next),
+            Ok((next, Way::FramePointer)) => Rare::Guess(next),
+            Err(end) => Rare::End(end),
+        },
+        Shape::ByCode => match guess(environment, strategy, guessing, frame) {
+            Ok((next, Way::Code)) => Rare::Step(next),
+            // It is other code by now.
+            Ok((next, Way::FramePointer)) => {
+                environment.apart(&mut || {
+                    environment.remember(pc, Rule::NO_TABLE);
+                });
+                Rare::Unproven(next)
+            }
             Err(end) => Rare::End(end),
         },
         Shape::Signal { cfa, bp, ip } => step_out_of_signal(environment, frame, cfa, bp, ip).into(),
@@ -153,17 +172,30 @@ fn step_rarely<E: Environment>(environment: &E, strategy: Strategy, guessing: bo
     }
 }
 
+/// By what a frame was found without a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// What the code does next.
+    Code,
+    /// The chain of frame pointers.
+    FramePointer,
+}
+
 /// The next frame where no table helps.
 pub(crate) fn guess<E: Environment>(
     environment: &E,
     strategy: Strategy,
     guessing: bool,
-    sp: u64,
-    bp: u64,
-    pc: u64,
-) -> Result<chain::ChainFrame, End> {
+    frame: Frame,
+) -> Result<(Frame, Way), End> {
+    let Frame { pc, sp, bp, exact } = frame;
     if strategy != Strategy::Auto {
         return Err(End::NoRule { pc });
+    }
+    let found = |next: chain::ChainFrame| Frame { pc: next.pc, sp: next.sp, bp: next.bp, exact: false };
+    // Where a signal interrupted it, more may lie on the stack than behind a call.
+    if !exact && let Some(next) = chain::step_by_code(environment, pc, sp, bp) {
+        return Ok((found(next), Way::Code));
     }
     // Once on the chain, its end is the ABI's mark of the outermost frame; before, `rbp` may
     // just happen to be zero.
@@ -172,7 +204,7 @@ pub(crate) fn guess<E: Environment>(
     }
     match chain::step(environment, sp, bp) {
         Some(next) if next.pc == 0 => Err(End::Outermost),
-        Some(next) => Ok(next),
+        Some(next) => Ok((found(next), Way::FramePointer)),
         None => Err(End::NoRule { pc }),
     }
 }

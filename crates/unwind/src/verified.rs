@@ -4,7 +4,7 @@ use crate::cache::RuleCache;
 use crate::rule::{self, BasePointer, Rule, Shape};
 use crate::step::{Frame, Step, rule_of, step};
 use crate::walk::{End, Strategy};
-use crate::{Environment, Registers};
+use crate::{Environment, Registers, chain};
 
 /// A word of the stack and what it held.
 #[repr(C)]
@@ -24,7 +24,7 @@ pub struct FrameNote {
     bp: u64,
     /// What the owner knows of the stack from here outwards.
     node: u32,
-    /// Three flags below; above them, how many of the further words belong to this frame and those outside of it.
+    /// Five flags below; above them, how many of the further words belong to this frame and those outside of it.
     marks: u32,
 }
 
@@ -34,7 +34,11 @@ const LIVE: u32 = 1;
 const BLOCKED: u32 = 2;
 /// A frame from here outwards was left along frame pointers, for want of a table.
 const GUESSED: u32 = 4;
-const COUNT_SHIFT: u32 = 3;
+/// The frame was left as its code says, which has no table.
+const BY_CODE: u32 = 8;
+/// It or a frame outside of it was.
+const HAS_CODE: u32 = 16;
+const COUNT_SHIFT: u32 = 5;
 
 /// A frame that was found by stepping.
 #[repr(C)]
@@ -108,6 +112,7 @@ impl Default for Head {
 /// - the slot that holds the frame's top, where a realigned stack keeps it in memory;
 /// - `rbp`, the saved one and the return address, where code without a table is left along frame pointers: what other code may
 ///   lie there does not matter, as long as it is known that it has no table;
+/// - the code of frames that are left as it says, for want of a table: it is read again;
 /// - the 0 in place of a return address at which a stack ends.
 ///
 /// What is not proven this way, so that frames inside of it are walked each time ([`BLOCKED`]): frames that a
@@ -232,6 +237,13 @@ fn take_counting<E: Environment, const SETS: usize>(
         fresh = fresh.wrapping_add(1);
         match step(environment, strategy, rule, frame, fresh, &mut guessed_from) {
             Step::Next(next) => frame = next,
+            Step::NextUnproven(next) => {
+                // It is other code than when it was met, and can be the next time.
+                if let Some(place) = frames.get_mut(fresh.wrapping_sub(1)) {
+                    place.rule = Rule::REFUSED;
+                }
+                frame = next;
+            }
             Step::End { end, word } => return done(fresh, end, guessed_from, word),
             Step::General => return None,
         }
@@ -300,6 +312,28 @@ impl LastStack<'_> {
         environment.still_hold(outer, low, high)
             && (words.is_empty() || environment.still_hold(words, low, high))
             && (self.head.end == 0 || environment.read_word(self.head.end) == Some(0))
+            && (!self.has_code(index) || self.codes_hold(environment, index))
+    }
+
+    fn has_code(&self, index: usize) -> bool {
+        self.places.get(index).is_some_and(|place| place.marks & HAS_CODE != 0)
+    }
+
+    /// Whether what is left as code says, from the frame outwards, is left so still. To be asked when words hold: then all of this code is
+    /// about to be returned to.
+    #[cold]
+    #[inline(never)]
+    fn codes_hold<E: Environment>(&self, environment: &E, index: usize) -> bool {
+        (1..=index).rev().all(|inner| self.code_holds(environment, inner))
+    }
+
+    fn code_holds<E: Environment>(&self, environment: &E, inner: usize) -> bool {
+        let by_code = self.places.get(inner).is_some_and(|place| place.marks & BY_CODE != 0);
+        let (Some(frame), Some(outer)) = (self.frames.get(inner), self.frames.get(inner.wrapping_sub(1))) else {
+            return false;
+        };
+        let sp = frame.address.wrapping_add(8);
+        !by_code || chain::returns_from(environment, frame.value, sp) == Some(outer.address)
     }
 
     /// How many of the outermost frames may still be met when something outside of a frame has changed: those
@@ -311,7 +345,8 @@ impl LastStack<'_> {
         for inner in (1..=index).rev() {
             let outer = inner.wrapping_sub(1);
             let own = self.words.get(self.words_of(outer)..self.words_of(inner)).unwrap_or(&[]);
-            if !self.frames.get(outer).is_some_and(holds) || !own.iter().all(holds) {
+            let hold = self.frames.get(outer).is_some_and(holds) && own.iter().all(holds);
+            if !hold || self.has_code(inner) && !self.code_holds(environment, inner) {
                 return inner;
             }
         }
@@ -321,7 +356,7 @@ impl LastStack<'_> {
     /// All that proves the stack of the `depth` outermost frames; `None` if it cannot be proven by words.
     pub(crate) fn proof(&self, depth: usize) -> Option<Proof<'_>> {
         let inner = depth.checked_sub(1)?;
-        let place = self.places.get(inner).filter(|place| place.marks & BLOCKED == 0)?;
+        let place = self.places.get(inner).filter(|place| place.marks & (BLOCKED | HAS_CODE) == 0)?;
         let end = Word { address: self.head.end, value: 0 };
         Some(Proof {
             callers: self.frames.get(..inner)?,
@@ -356,7 +391,7 @@ impl LastStack<'_> {
                 let outer_marks = outer_place.marks;
                 if shape == rule::FROM_SP && (outer_marks & LIVE == 0 || saved == rule::BP_SAME) {
                     // Nothing but the return address was read that matters.
-                    if saved == rule::BP_SAME { outer_marks } else { outer_marks & !LIVE }
+                    outer_marks & if saved == rule::BP_SAME { !BY_CODE } else { !(LIVE | BY_CODE) }
                 } else {
                     let (outer_frame, outer_place) = (*outer_frame, *outer_place);
                     self.marks_below(frame, outer_frame, outer_place)
@@ -397,7 +432,7 @@ impl LastStack<'_> {
         };
         let shape = rule.shape();
         let mut proven = match shape {
-            Shape::FromSp(_) | Shape::FromBp(_) | Shape::NoTable => true,
+            Shape::FromSp(_) | Shape::FromBp(_) | Shape::NoTable | Shape::ByCode => true,
             Shape::StoredAtBp(offset) => also(bp.wrapping_add_signed(i64::from(offset)), cfa),
             Shape::StoredAtSp(offset) => also(sp.wrapping_add_signed(i64::from(offset)), cfa),
             // Linkage entries too: whether a signal interrupted them is not kept.
@@ -419,7 +454,12 @@ impl LastStack<'_> {
             || matches!(saved, BasePointer::AtBp(_))
             || outer_is_live && saved == BasePointer::Same;
         let guessed = outer_place.marks & GUESSED | if is_guess { GUESSED } else { 0 };
-        let flags = guessed | (if is_live { LIVE } else { 0 }) | (if blocked { BLOCKED } else { 0 });
+        let by_code = if shape == Shape::ByCode { BY_CODE | HAS_CODE } else { 0 };
+        let flags = by_code
+            | outer_place.marks & HAS_CODE
+            | guessed
+            | (if is_live { LIVE } else { 0 })
+            | (if blocked { BLOCKED } else { 0 });
         (count as u32) << COUNT_SHIFT | flags
     }
 

@@ -9,8 +9,8 @@ use crate::{Environment, Lookup, Registers, chain, full};
 /// By what the next frame is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Unwind tables, and frame pointers for code without a table. Frames from there on are
-    /// marked as guessed.
+    /// Unwind tables; for code without a table what it is about to do, if it only returns, or else frame pointers. Frames from
+    /// the latter on are marked as guessed.
     #[default]
     Auto,
     /// Unwind tables only. The walk ends at code without a table.
@@ -104,11 +104,12 @@ pub fn walk<E: Environment, const SETS: usize>(
 #[inline(never)]
 pub fn resolve<E: Environment>(environment: &E, pc: u64) -> Rule {
     let address = pc.wrapping_sub(1);
-    let Lookup::Found(table) = environment.find_table(address) else { return Rule::NO_TABLE };
+    let without_table = || if chain::only_returns(environment, pc) { Rule::BY_CODE } else { Rule::NO_TABLE };
+    let Lookup::Found(table) = environment.find_table(address) else { return without_table() };
     match table.row(address) {
         Ok(row) => Rule::from_row(&row, table.segment),
         Err(TableError::NotCovered) if table.begins_function(pc) => Rule::OUTERMOST,
-        Err(TableError::NotCovered) => Rule::NO_TABLE,
+        Err(TableError::NotCovered) => without_table(),
         Err(TableError::Refused) => Rule::REFUSED,
     }
 }
@@ -140,7 +141,7 @@ fn walk_compact<E: Environment, const SETS: usize>(
         depth = depth.wrapping_add(1);
         let (rule, _) = rule_of(environment, cache, frame.pc, &mut notes.misses);
         match step(environment, strategy, rule, frame, depth, &mut notes.guessed_from) {
-            Step::Next(next) => frame = next,
+            Step::Next(next) | Step::NextUnproven(next) => frame = next,
             Step::End { end, .. } => return (depth, Some(end)),
             Step::General => return (depth, None),
         }

@@ -4,6 +4,7 @@ mod maker;
 
 use heapledger_unwind::{
     End, Environment, Lookup, Registers, RuleCache, Shape, Strategy, Table, TableError, Walk, resolve, walk,
+    walk_in_full,
 };
 use maker::{LINKAGE, Maker, SIGNAL, code};
 
@@ -12,11 +13,13 @@ const STACK: u64 = 0x7000_0000;
 struct World {
     segment: Vec<u8>,
     stack: Vec<u64>,
+    /// Behind calls in code without a table.
+    code: Option<[u8; 8]>,
 }
 
 impl World {
     fn new(maker: Maker) -> Self {
-        Self { segment: maker.segment(), stack: vec![0; 64] }
+        Self { segment: maker.segment(), stack: vec![0; 64], code: None }
     }
 
     /// Sets the word at this offset of the stack.
@@ -58,6 +61,10 @@ impl Environment for World {
             0x40_0000..0x50_0000 => Lookup::NoTable,
             _ => Lookup::NoTable,
         }
+    }
+
+    fn read_code(&self, _: u64) -> Option<[u8; 8]> {
+        self.code
     }
 
     fn may_be_code(&self, pc: u64) -> bool {
@@ -106,6 +113,53 @@ fn a_return_address_that_no_call_left_is_the_bottom() {
     let world = World::new(plain()).word(0, 0x20_0f00);
     let (result, pcs) = world.walk(at(0x20_0010, 0, STACK + 8));
     assert_eq!((result.end, pcs.len()), (End::Outermost, 2));
+}
+
+/// As in Python's trampolines: 8 bytes, and back, with a frame pointer of somebody else's.
+#[test]
+fn code_that_only_returns_is_left_as_it_says() {
+    let mut world = World::new(plain())
+        .word(0x00, 0x40_0010)
+        .word(0x10, 0x20_0110)
+        .word(0x28, 0x1234)
+        .word(0x30, 0x20_0f10)
+        // Where the frame pointer leads to.
+        .word(0x60, 0)
+        .word(0x68, 0x20_0010);
+    world.code = Some([0x48, 0x83, 0xc4, 8, 0xc3, 0x90, 0x90, 0x90]);
+    let registers = at(0x20_0010, 0, STACK + 0x60);
+    let (result, pcs) = world.walk(registers);
+    assert_eq!(pcs, [0x20_0010, 0x40_0010, 0x20_0110, 0x20_0f10]);
+    assert_eq!((result.end, result.guessed_from), (End::Outermost, None));
+    let in_full = |world: &World| {
+        let mut pcs = Vec::new();
+        let ended = walk_in_full(world, &registers, Strategy::Auto, &mut |pc| {
+            pcs.push(pc);
+            pcs.len() < 20
+        });
+        (pcs, ended.end, ended.guessed_from)
+    };
+    assert_eq!(in_full(&world), (pcs, End::Outermost, None));
+    // Other code by the next time: what was kept of it does not count, and it is a guess.
+    let (mut cache, mut out) = (RuleCache::<8>::new(), [0; 20]);
+    walk(&world, &mut cache, &registers, 20, Strategy::Auto, &mut out);
+    world.code = Some([0x90; 8]);
+    let changed = walk(&world, &mut cache, &registers, 20, Strategy::Auto, &mut out);
+    assert_eq!((out[2], changed.guessed_from), (0x20_0010, Some(2)));
+    world.code = Some([0x48, 0x83, 0xc4, 8, 0xc3, 0x90, 0x90, 0x90]);
+    // Tables only: then the walk ends there.
+    assert_eq!(world.walk_by(registers, Strategy::Tables).1.len(), 2);
+    // Other code by now, or none to be read: the frame pointer is all there is.
+    for code in [None, Some([0x90; 8])] {
+        world.code = code;
+        let (result, pcs) = world.walk(registers);
+        assert_eq!(pcs[..3], [0x20_0010, 0x40_0010, 0x20_0010]);
+        assert_eq!(in_full(&world), (pcs, result.end, Some(2)));
+    }
+    // What it would return to is no code.
+    world.code = Some([0x48, 0x83, 0xc4, 0, 0xc3, 0x90, 0x90, 0x90]);
+    world.stack[1] = STACK;
+    assert_eq!(world.walk(registers).1[..3], [0x20_0010, 0x40_0010, 0x20_0010]);
 }
 
 #[test]

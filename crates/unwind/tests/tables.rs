@@ -143,7 +143,7 @@ fn rule_is_true(sections: &Sections<'_>, rule: Rule, signal: bool, row: &gimli::
     let shape_is_true = match rule.shape() {
         Shape::Outermost => return ip == Some(TheirRule::Undefined),
         Shape::General => return true,
-        Shape::Refused | Shape::NoTable => return false,
+        Shape::Refused | Shape::NoTable | Shape::ByCode => return false,
         Shape::Signal { cfa, bp: bp_offset, ip: ip_offset } => {
             return signal
                 && cfa_code_is(&stored(7, cfa.into()))
@@ -177,7 +177,7 @@ fn shape_name(shape: Shape) -> &'static str {
         Shape::Signal { .. } => "signal",
         Shape::Outermost => "outermost",
         Shape::General => "general",
-        Shape::NoTable => "no table",
+        Shape::NoTable | Shape::ByCode => "no table",
     }
 }
 

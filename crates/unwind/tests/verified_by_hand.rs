@@ -50,6 +50,32 @@ fn frames_outside_of_a_change_are_kept() {
     assert_eq!(trial.take(registers), (3, 2));
 }
 
+/// `add $bytes, %rsp; ret`.
+fn returns(bytes: u8) -> Option<[u8; 8]> {
+    Some([0x48, 0x83, 0xc4, bytes, 0xc3, 0x90, 0x90, 0x90])
+}
+
+#[test]
+fn code_that_only_returns_is_read_again() {
+    let mut trial = Trial::new(64);
+    trial.world.code.set(returns(8));
+    // Twice, with two frames between them: which inner frames are of such code is not what the outer one tells.
+    trial.world.store(0x00, &[GENERATED + 0x10, 0, BARE + 0x20, BARE + 0x30, GENERATED + 0x20]);
+    trial.world.store(0x28, &[0, SAVES + 0x10, 0, 0, 77, OUTERMOST + 0x10]);
+    let registers = at(BARE + 0x10, 0, 5);
+    assert_eq!(trial.take(registers), (0, 7));
+    assert_eq!(trial.take(registers), (7, 0));
+    // Words alone do not prove it.
+    assert!(!trial.finds(registers));
+    // Other code, which takes less: the words hold what they held.
+    trial.world.code.set(returns(0));
+    trial.world.store(0x08, &[BARE + 0x40]);
+    trial.world.store(0x28, &[BARE + 0x50]);
+    let (kept, fresh) = trial.take(registers);
+    assert_eq!((kept, fresh), (2, 7));
+    assert_eq!(trial.take(registers), (9, 0));
+}
+
 #[test]
 fn frames_outside_of_a_changed_slot_are_kept() {
     let mut trial = Trial::new(64);

@@ -230,7 +230,8 @@ pub fn jit(size: u64) -> Option<Vec<Part>> {
     let way = mark(size, 9_000, 23).filter(|way| way % 10 < 3)?;
     let inside = [functions(&["jit_mark"]), vec![Part::Unnamed]].concat();
     match way / 10 {
-        0 => join([inside, functions(&[&format!("jit_caller_{way}"), "jit_walk", "main"])]),
+        // With a frame pointer; or with nothing but room on the stack, which its code gives back.
+        0 | 1 => join([inside, functions(&[&format!("jit_caller_{}", way % 10), "jit_walk", "main"])]),
         _ => Some(inside),
     }
 }
@@ -249,7 +250,10 @@ pub fn jit_steady(size: u64) -> Option<Vec<Part>> {
 /// `victims/unwind_jit_library.c`.
 pub fn jit_library(size: u64) -> Option<Vec<Part>> {
     match size {
-        9_000 => join([functions(&["plugin_mark"]), vec![Part::Unnamed]]),
+        9_000 => {
+            let inside = [functions(&["plugin_mark"]), vec![Part::Unnamed]].concat();
+            join([inside, functions(&["in_made_code", "main"])])
+        }
         _ => plugins(size),
     }
 }

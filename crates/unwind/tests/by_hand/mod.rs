@@ -32,6 +32,8 @@ pub(crate) mod function {
     pub(crate) const OUTERMOST: u64 = 0x20_0900;
     /// Nothing on the stack but the return address, like [`BARE`].
     pub(crate) const OTHER: u64 = 0x20_0a00;
+    /// Has no table.
+    pub(crate) const GENERATED: u64 = 0x40_0000;
 }
 use function::*;
 
@@ -39,6 +41,8 @@ use function::*;
 pub(crate) struct World {
     segment: Vec<u8>,
     words: Vec<Cell<u64>>,
+    /// Code of all places without a table.
+    pub(crate) code: Cell<Option<[u8; 8]>>,
     /// Words that were read one by one.
     pub(crate) read: Cell<usize>,
     /// Words that were compared.
@@ -62,7 +66,7 @@ impl World {
             .function(OUTERMOST, &[code::UNDEFINED, 16])
             .function(OTHER, &[]);
         let words = vec![Cell::new(0); words];
-        Self { segment: maker.segment(), words, read: Cell::new(0), compared: Cell::new(0) }
+        Self { segment: maker.segment(), words, code: Cell::new(None), read: Cell::new(0), compared: Cell::new(0) }
     }
 
     /// Stores words from this offset of the stack on.
@@ -99,6 +103,10 @@ impl Environment for World {
             0x20_0000..0x30_0000 => Lookup::Found(crate::maker::table(&self.segment)),
             _ => Lookup::NoTable,
         }
+    }
+
+    fn read_code(&self, _: u64) -> Option<[u8; 8]> {
+        self.code.get()
     }
 
     fn still_hold(&self, words: &[Word], low: u64, high: u64) -> bool {
