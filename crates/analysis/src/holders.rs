@@ -30,6 +30,21 @@ const BEGINNING: &str = concat!(
     r"|start_thread|start|clone3?|__clone3?|_dl_start_user|_dl_init|call_init|do_init_fini|start_init)$",
 );
 
+/// Functions by which Python (3.9 to 3.14) calls what it runs, its own functions and those of modules; who called whom is told by the functions around
+/// them, and, with `-X perf`, by names of Python's.
+const PYTHON_CALLS: &str = concat!(
+    r"^(?:_?PyEval_(?:EvalCode|EvalCodeEx|EvalFrame|EvalFrameDefault|EvalFrameEx|Vector)|py_trampoline_evaluator",
+    r"|_?PyObject_(?:Call|CallFunction|CallFunctionObjArgs|CallMethod|CallMethodObjArgs|CallNoArgs|CallObject|CallOneArg|Call_Prepend",
+    r"|FastCall|FastCallDict|FastCallDictTstate|MakeTpCall|Vectorcall|VectorcallDict|VectorcallMethod|VectorcallMethodId|VectorcallTstate)",
+    r"|_?PyFunction_(?:FastCallDict|Vectorcall)|_?PyVectorcall_(?:Call|Function)|object_vacall|vectorcall_(?:maybe|method|unbound)",
+    r"|cfunction_(?:call|vectorcall_[A-Z_]+)|method_vectorcall(?:_[A-Z_]+)?|type_call|slot_tp_(?:call|init|new)|do_call_core",
+    r"|call_(?:function|method|unbound_noarg)|function_code_fastcall|trace_call_function",
+    r"|run_eval_code_obj|run_mod|pyrun_file|_?PyRun_[A-Za-z]+|pymain_(?:main|run_[a-z_]+)|Py_(?:RunMain|BytesMain|Main)|builtin_exec(?:_impl)?)",
+    r"(?:\.[a-z0-9_.]+)?$",
+);
+
+static CALLS_IN_PYTHON: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTHON_CALLS).ok());
+
 static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNING).ok());
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
@@ -39,7 +54,7 @@ static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVE
 #[derive(Clone, Debug)]
 pub struct Holders {
     conventional: bool,
-    /// Looks through [`BEGINNING`] too.
+    /// Looks through [`BEGINNING`] and [`PYTHON_CALLS`] too.
     beginning: bool,
     hidden: Vec<Regex>,
 }
@@ -60,7 +75,7 @@ impl Holders {
         Holders { conventional: false, beginning: false, hidden: Vec::new() }
     }
 
-    /// Those that a call tree shows: the default, and not what comes before `main`.
+    /// Those that a call tree shows: the default, and neither what comes before `main` nor by what Python calls functions.
     pub fn of_tree() -> Holders {
         Holders { beginning: true, ..Holders::default() }
     }
@@ -87,7 +102,9 @@ impl Holders {
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
         let conventional = || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name));
-        !(self.conventional && conventional() || self.beginning && begins_program(name) || self.hides(name))
+        !(self.conventional && conventional()
+            || self.beginning && (begins_program(name) || calls_in_python(name))
+            || self.hides(name))
     }
 
     /// Whether a function of this name matches one of the patterns to look through.
@@ -104,6 +121,11 @@ impl Holders {
 /// Whether a function of this name comes before `main`, or before what a thread was made for.
 pub fn begins_program(name: &str) -> bool {
     BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name))
+}
+
+/// Whether Python calls functions by a function of this name.
+fn calls_in_python(name: &str) -> bool {
+    CALLS_IN_PYTHON.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
 /// Whether a file is one of Rust's own libraries: what is in there holds nothing, whatever it is called (`<i32 as Display>::fmt`). The compiler has them at
@@ -159,6 +181,29 @@ mod tests {
         ] {
             assert_eq!(Holders::default().holds(&frame(file)), holds, "{file}");
             assert!(Holders::innermost().holds(&frame(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn calls_of_python_are_not_in_trees() {
+        let holders = Holders::of_tree();
+        for name in [
+            "_PyEval_EvalFrameDefault",
+            "_PyObject_VectorcallTstate.lto_priv.0",
+            "PyObject_Vectorcall",
+            "_PyObject_MakeTpCall",
+            "cfunction_vectorcall_FASTCALL_KEYWORDS",
+            "method_vectorcall_VARARGS_KEYWORDS",
+            "py_trampoline_evaluator",
+            "pymain_run_file_obj",
+            "Py_BytesMain",
+        ] {
+            assert!(!holders.holds_name(name), "{name}");
+            assert!(Holders::default().holds_name(name) && Holders::innermost().holds_name(name), "{name}");
+        }
+        for name in ["zlib_compressobj", "PyObject_Str", "_PyBytes_FromSize", "run_module", "main", "type_new", "PyRun"]
+        {
+            assert!(holders.holds_name(name), "{name}");
         }
     }
 

@@ -58,7 +58,15 @@ pub(crate) fn brief(name: &str) -> Cow<'_, str> {
 fn is_of_an_engine(name: &str) -> bool {
     let word = name.len() - name.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric()).len();
     let rest = &name[word..];
-    name.starts_with("py::") || word > 0 && rest.starts_with(':') && !rest.starts_with("::")
+    name.starts_with("py::") || is_of_python(name) || word > 0 && rest.starts_with(':') && !rest.starts_with("::")
+}
+
+/// What Python calls code that has no name of its own, in qualified names: `<module>`, `outer.<locals>.<lambda>`.
+const PYTHON_WORDS: &[&str] =
+    &["<module>", "<locals>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
+
+fn is_of_python(name: &str) -> bool {
+    name.split('.').any(|part| PYTHON_WORDS.contains(&part))
 }
 
 fn in_name(letter: char) -> bool {

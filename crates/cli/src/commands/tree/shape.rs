@@ -41,8 +41,8 @@ pub(crate) struct ShapeArgs {
     /// Of a session, what the first level is: each process, or each program, with all processes that ran it
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = TopLevel::Process)]
     pub(crate) group_by: TopLevel,
-    /// Show what else is left out: functions that are wrappers by name (xmalloc), the standard libraries of C++ and Rust, and what
-    /// comes before main
+    /// Show what else is left out: functions that are wrappers by name (xmalloc), the standard libraries of C++ and Rust, what comes
+    /// before main, and those by which Python calls functions
     #[arg(long)]
     pub(crate) wrappers: bool,
     #[command(flatten)]

@@ -153,6 +153,11 @@ fn pointers_to_functions_and_what_compilers_add() {
 }
 
 #[test]
+fn functions_of_python() {
+    check(&[("<module>", "<module>"), ("Shop.<locals>.<lambda>", "Shop.<locals>.<lambda>"), ("f<module>", "f<…>")]);
+}
+
+#[test]
 fn functions_of_rust() {
     check(&[
         ("<alloc::vec::Vec<u8> as core::clone::Clone>::clone", "<Vec<…> as Clone>::clone"),
