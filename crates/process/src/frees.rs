@@ -3,6 +3,7 @@
 
 use crate::access::Access;
 use crate::capture::capture_frames;
+use crate::guarded::Level;
 use crate::hooks;
 use crate::state::ThreadBooks;
 use heapledger_format::record::Options;
@@ -61,8 +62,8 @@ impl Callers {
 #[inline(always)]
 pub(crate) fn site(access: &mut Access, registers: &Registers) -> Site {
     let settings = access.shared.settings();
-    if !access.shared.history.is_on() {
-        Site::NONE // it is only kept in there
+    if !access.shared.history.is_on() && settings.guard.level < Level::Full {
+        Site::NONE // it is only kept in there, and beside blocks that wait
     } else if settings.free_depth.is_whole() {
         whole(access, registers)
     } else if !settings.options.has(Options::STACK) {
