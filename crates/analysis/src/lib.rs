@@ -62,9 +62,10 @@ pub use events::{Coverage, Event, EventIter, EventKind, EventList, Events, Wante
 pub use executables::{Given, NotOurs, ProgramFile, SameBuild, check_firmware, given};
 pub use family::{
     AlikeProcesses, AncestorBlocks, Blamed, BlamedBlock, BlockOfAncestor, CurveColumn, CurveProcess, EarlierFree,
-    FamilyCurve, FamilyLook, FamilyLooks, FamilyNote, FamilySummary, FamilyTotals, ForkPlace, FreedBlock,
-    FreedOfParent, Inheritance, InheritedTotals, MemberRead, MemberTotals, ProcessLook, ProcessTotals, ProgramChange,
-    ProgramTotals, alike, blamed_blocks, family_notes, freed_blocks, inherited_frees, joined, programs_changed,
+    FamilyCurve, FamilyGroup, FamilyGroups, FamilyLook, FamilyLooks, FamilyNote, FamilySummary, FamilyTotals,
+    ForkPlace, FreedBlock, FreedOfParent, Inheritance, InheritedTotals, MemberRead, MemberTotals, ProcessLook,
+    ProcessTotals, ProgramChange, ProgramTotals, alike, blamed_blocks, family_notes, freed_blocks, inherited_frees,
+    joined, programs_changed,
 };
 pub use groups::{Group, GroupKey, Groups};
 pub use holders::{Holders, begins_program, is_in_rust_library};

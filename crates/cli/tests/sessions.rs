@@ -1,5 +1,6 @@
 //! Commands on a session of several processes: as a whole, and one of it.
 
+mod added_up;
 mod common;
 
 use std::path::Path;

@@ -8,12 +8,14 @@ use heapledger_source::{Family, MemberEnd};
 use crate::{Ending, Form, Paint, Report, ReportError};
 
 mod csv;
+mod groups;
 mod json;
 mod look;
 mod rows;
 mod run;
 mod text;
 
+pub use groups::FamilyGroupsReport;
 pub use look::FamilyLookReport;
 pub use run::{FamilyRun, largest_holder};
 pub(crate) use text::command;

@@ -37,7 +37,9 @@ pub use decoded::{DecodedTrace, decoded_end, decoded_header};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, FamilyDiff, group_label};
 pub use dump::{BlockTable, BlocksReport};
 pub use errors::{ErrorBrief, ErrorOrigin, ErrorsReport, OriginBlock, OriginFree, OriginProcess};
-pub use family::{FamilyLookReport, FamilyReport, FamilyRun, family_seen, largest_holder, process_name};
+pub use family::{
+    FamilyGroupsReport, FamilyLookReport, FamilyReport, FamilyRun, family_seen, largest_holder, process_name,
+};
 pub use flame::{
     FlameFacts, FlameReport, FlameSource, FlameView, family_facts, flame_html, flame_svg, folded, limited,
 };

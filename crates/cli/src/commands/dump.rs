@@ -1,8 +1,7 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
 use anyhow::Result;
-use heapledger_analysis::query::Scope;
-use heapledger_analysis::{Names, Seen, Selection, Sort};
+use heapledger_analysis::{Names, Seen, Selection, Sort, query::Scope};
 use heapledger_report::{BlocksReport, Context, Form, conversions};
 use heapledger_source::Ledger;
 
@@ -14,6 +13,7 @@ use super::{
     unless_pipe_closed,
 };
 
+mod session;
 mod tables;
 
 /// Arguments of `dump`.
@@ -70,14 +70,16 @@ pub(crate) fn run(mut args: DumpArgs) -> Result<()> {
 
 fn show(args: &DumpArgs) -> Result<()> {
     // Mistakes are told before anything is read.
-    args.filter.parse()?;
+    if let Some(family) = session::meant(args)? {
+        return session::show(args, &family);
+    }
     let is_table = args.groups.by()?.is_some() || args.groups.columns()?.is_some();
     args.groups.by()?.map_or_else(|| args.sort.parse().map(drop), |_| args.sort.groups().map(drop))?;
     args.figure.parse(args.groups.by()?.is_some())?;
-    if args.form.get().is_of_records() && is_table {
-        return Err(Usage::new("-f and --format ecos are for single blocks, not for tables").into());
+    match args.form.get().is_of_records() && is_table {
+        true => Err(Usage::new("-f and --format ecos are for single blocks, not for tables").into()),
+        false => show_opened(args, args.ledger.open()?),
     }
-    show_opened(args, args.ledger.open()?)
 }
 
 /// The same of a ledger that is open.
