@@ -45,7 +45,7 @@ pub fn processes(session: &Path) -> Result<Vec<Value>> {
 }
 
 /// The number of the shell that became the program.
-fn first_pid(session: &Path) -> Result<u64> {
+pub fn first_pid(session: &Path) -> Result<u64> {
     let text = fs::read_to_string(session.join("session.jsonl")).map_err(|error| format!("{session:?}: {error}"))?;
     let head: Value = serde_json::from_str(text.lines().next().unwrap_or("")).map_err(|error| error.to_string())?;
     let of_run = |process: &Value| process["ppid"] == head["run_pid"];

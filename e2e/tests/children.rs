@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use heapledger_e2e::families::{agree, processes, under_run};
-use heapledger_e2e::ledger::read;
+use heapledger_e2e::families::{agree, first_pid, processes, under_run};
+use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{self, PATIENCE, Ran, kill, run, start, until};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger};
@@ -78,8 +79,8 @@ fn each_process_of_a_tree_says_what_was_counted_in_it() -> Result {
     inherited.sort_unstable();
     check!(inherited == [0, 2, 26, 26, 26, 26], "{inherited:?}");
     let ends: Vec<&str> = all.iter().filter_map(|process| process["end"].as_str()).collect();
-    // One child ends by `_exit(7)`. Of one that was gone before anybody could ask for its status it is known at most that it came to its end.
-    let is_right = |end: &&str| ["exit:0", "exit:7", "exec", "exited", "unknown"].contains(end);
+    // One child ends by `_exit(7)`, one is killed. Of one that was gone before anybody could ask for its status it is known at most that it came to its end.
+    let is_right = |end: &&str| ["exit:0", "exit:7", "signal:9", "exec", "exited", "unknown"].contains(end);
     check!(ends.len() == all.len() && ends.iter().all(is_right), "{ends:?}");
     check!(ends.contains(&"exit:0") && ends.contains(&"exec"), "{ends:?}");
     let forked = all.iter().filter(|process| process["forked"] == true).count();
