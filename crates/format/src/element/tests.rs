@@ -229,7 +229,7 @@ fn errors() {
         site: Site(0x40 + u32::from(tag)),
         thread: ThreadRowPlus1(0x50 + u32::from(tag)),
         tag,
-        unused: 0,
+        ancestor: 0,
         custom,
     };
     let neighbour = |index: u32| Neighbour {
