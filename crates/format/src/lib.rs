@@ -36,6 +36,7 @@ pub mod errors;
 pub mod family;
 mod free_depth;
 pub mod guard;
+pub mod handover;
 pub mod header;
 pub mod ids;
 pub mod kind;

@@ -91,12 +91,14 @@ keys! {
     FreeDepth = "free-depth";
     /// Which processes are recorded beside that one, each in a ledger of its own: [patterns](crate::family::children_match) of names of programs.
     Children = "children";
+    /// The library was opened in a program that ran, so many milliseconds after its start.
+    Attached = "attached";
 }
 
 impl Key {
     /// Whether it belongs to one process, and not to whatever a person starts: `run` makes its own, or does without.
     pub const fn is_of_one_process(self) -> bool {
-        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output | Key::Children)
+        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output | Key::Children | Key::Attached)
     }
 
     /// That of this name.
@@ -408,6 +410,8 @@ pub mod process {
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
     /// Of how many forks of recorded processes it has come, one after the other.
     pub const FORKS: &str = "forks";
+    /// The program ran before it was recorded: for so many milliseconds. Missing: it was recorded from its start, or by itself.
+    pub const ATTACHED_MS: &str = "attached_ms";
     /// What kind of log the ledger was made of.
     pub const LOG: &str = "log";
     /// Of a ledger without modules: the build id of the program, in hexadecimal digits, or any text that the program holds behind this key.

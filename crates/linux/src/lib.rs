@@ -33,6 +33,7 @@ mod x86_64_linux {
     pub mod loader;
     pub mod memory;
     pub mod process;
+    pub mod rebinding;
     pub mod segment;
     pub mod stack;
     pub mod syscall;

@@ -26,6 +26,8 @@
     )
 )]
 
+#[cfg(not(feature = "wrapped"))]
+mod attached;
 mod calls;
 mod direct;
 mod emulated;

@@ -44,6 +44,10 @@ pub(crate) fn begin() {
     heapledger_process::ways::offer_entries(&SEES_ALL);
     #[cfg(feature = "wrapped")]
     next::look();
+    #[cfg(not(feature = "wrapped"))]
+    if next::is_last() && crate::attached::begin(&HOST) {
+        return;
+    }
     if next::is_last() {
         life::stay_off(
             &HOST,
@@ -58,12 +62,19 @@ pub(crate) fn begin() {
     }
 }
 
+fn is_attached() -> bool {
+    #[cfg(feature = "wrapped")]
+    return false;
+    #[cfg(not(feature = "wrapped"))]
+    next::is_attached()
+}
+
 fn hooks(begin: &mut Begin) {
     let name = next::c_module_name();
     let base = name.to_bytes().rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty());
     let other = [base.unwrap_or(b"heap")];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
-    let (cxx, begins_late) = (next::cxx_module_name(), IS_WRAPPED || life::waits());
+    let (cxx, begins_late) = (next::cxx_module_name(), IS_WRAPPED || life::waits() || is_attached());
     begin(&Hooks { next: name, cxx, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
     #[cfg(not(feature = "wrapped"))]
     {

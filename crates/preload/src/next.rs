@@ -52,6 +52,8 @@ pub(crate) static BYPASS: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::ne
 static USABLE_SIZE: AtomicUsize = AtomicUsize::new(0);
 /// No module behind us defines `malloc`: the program's calls go past us.
 static IS_LAST: AtomicBool = AtomicBool::new(false);
+/// Nobody preloaded us, and still the program's calls come to us: its modules are bound anew.
+static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 static C_FAMILY_FOUND: AtomicBool = AtomicBool::new(false);
 static NEXT_IS_GLIBC: AtomicBool = AtomicBool::new(false);
 /// First address and end of the module that has the next `malloc`; zeros if that is glibc.
@@ -298,6 +300,31 @@ fn modules_in_line() -> impl Iterator<Item = Module> {
 /// Whether nobody behind us has an allocator: who calls us is passed on to the program's, which stands in front.
 pub(crate) fn is_last() -> bool {
     IS_LAST.load(Ordering::Relaxed)
+}
+
+/// The program's calls will come to us, although we are behind all that it was started with: nobody stands in front of us.
+///
+/// # Errors
+/// Why they cannot: a sentence.
+pub(crate) fn stand_in_front() -> Result<(), &'static [u8]> {
+    let Some(module) = c_module() else { return Err(b"the program has no malloc that a library could replace") };
+    if modules_in_line().next().is_some_and(|first| first.is_same(&module)) {
+        return Err(b"the program brings its own malloc, which it calls without asking the loader");
+    }
+    // An operator of somebody else's may give memory of its own, and is called past us by its own module.
+    let operators = modules_in_line().find_map(|module| Some((module, module.symbol(b"_Znwm")?)));
+    let is_foreign =
+        operators.is_some_and(|(module, found)| !is_cxx_runtime(&module) && !in_library_behind_us(found.address));
+    CXX_IS_BEFORE_US.store(is_foreign, Ordering::Release);
+    C_IS_BEFORE_US.store(false, Ordering::Release);
+    IS_ATTACHED.store(true, Ordering::Release);
+    look_who_watches();
+    Ok(())
+}
+
+/// Whether the program's modules are bound anew.
+pub(crate) fn is_attached() -> bool {
+    IS_ATTACHED.load(Ordering::Relaxed)
 }
 
 fn c_module() -> Option<Module> {

@@ -103,6 +103,20 @@ pub fn first_call(host: &'static Host) {
     }
 }
 
+/// Somebody has opened the library in this program, which ran without it, and asks for what `words` say; nobody else is asked.
+///
+/// # Errors
+/// If this process cannot be recorded, or is already.
+#[cold]
+pub fn attached(host: &'static Host, words: &[u8]) -> Result<(), NotStarted> {
+    HOST.set(host);
+    let mut asked = Asked::default();
+    asked.request.set_all(words);
+    // What was allocated before is freed now.
+    asked.request.begins_late = true;
+    begin(host, &mut asked)
+}
+
 /// What the library of hooks knows, for a forked child that begins.
 pub(crate) fn with_hooks(begin: &mut Begin) {
     if let Some(host) = HOST.get() {
@@ -116,6 +130,14 @@ pub fn stay_off(host: &'static Host, reason: &[u8]) {
     HOST.set(host);
     STAGE.store(IMPOSSIBLE, Ordering::Release);
     start::stay_off(host.shared, reason);
+}
+
+/// The same, and whoever asked for it has been told why.
+#[cold]
+pub fn stay_off_silently(host: &'static Host) {
+    HOST.set(host);
+    STAGE.store(IMPOSSIBLE, Ordering::Release);
+    start::stay_off_silently(host.shared);
 }
 
 /// The program says so, and what is to be recorded.

@@ -166,6 +166,8 @@ pub struct Request {
     pub children: Text<{ CHILDREN_BYTES_MAX + 1 }>,
     /// This process was forked from one that is recorded, too.
     pub forked: Option<ForkedFrom>,
+    /// The program ran before, for so many milliseconds.
+    pub attached_ms: Option<u64>,
     /// A key or value that was not understood, for one message.
     pub unknown: Text<64>,
 }
@@ -198,6 +200,7 @@ impl Default for Request {
             labels: Text::new(),
             children: Text::new(),
             forked: None,
+            attached_ms: None,
             unknown: Text::new(),
         }
     }
@@ -319,6 +322,7 @@ impl Request {
                 self.children = text::percent_decoded(value);
                 (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
             }
+            Key::Attached => self.attached_ms = Some(text::number(value)?),
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = text::percent_decoded(value);

@@ -77,14 +77,22 @@ pub enum NotStarted {
 impl NotStarted {
     /// Tells the person, if there is something to tell: a line on standard error.
     pub fn complain(&self) {
-        const END: &[u8] = b": nothing is recorded";
+        if !matches!(self, NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere) {
+            let [first, second, third] = self.reason();
+            complain(&[first, second, third, b": nothing is recorded"]);
+        }
+    }
+
+    /// Why, in words: the pieces of one sentence.
+    pub fn reason(&self) -> [&'static [u8]; 3] {
+        let one = |why| [why, &b""[..], b""];
         match self {
-            NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere => {}
-            NotStarted::Sanitizer(name) => {
-                complain(&[b"this program has ", name, b" inside, which replaces malloc itself", END]);
-            }
-            NotStarted::Library(why) | NotStarted::NoLedger(why) => complain(&[why, END]),
-            NotStarted::NoMemory => complain(&[b"no memory for the recorder", END]),
+            NotStarted::Again => one(b"recording has been tried before in this program"),
+            NotStarted::OfAnother => one(b"another process is to be recorded, of which this is a child"),
+            NotStarted::Elsewhere => one(b"this program is recorded already, by what it is linked with"),
+            NotStarted::Sanitizer(name) => [b"this program has ", name, b" inside, which replaces malloc itself"],
+            NotStarted::Library(why) | NotStarted::NoLedger(why) => one(why),
+            NotStarted::NoMemory => one(b"no memory for the recorder"),
         }
     }
 }
@@ -110,6 +118,13 @@ pub fn stay_off(shared: &'static Shared, reason: &[u8]) {
     if let Some(starting) = Starting::claim(&shared.phase) {
         starting.end(Phase::Off);
         complain(&[reason, b": nothing is recorded"]);
+    }
+}
+
+/// The same, where somebody else tells why.
+pub fn stay_off_silently(shared: &'static Shared) {
+    if let Some(starting) = Starting::claim(&shared.phase) {
+        starting.end(Phase::Off);
     }
 }
 
@@ -341,6 +356,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
                 && number(key::FORKED_UNIX_NS, forked.unix_ns)
                 && number(key::FORKS, family::forks().into())
         })
+        && request.attached_ms.is_none_or(|ms| number(key::ATTACHED_MS, ms))
         && number(key::UID, u64::from(syscall::getuid()))
         && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())
         && number(key::IMAGE, image)

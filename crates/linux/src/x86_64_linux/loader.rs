@@ -121,6 +121,11 @@ impl Module {
         }
     }
 
+    /// Whether both are the same one.
+    pub fn is_same(&self, other: &Module) -> bool {
+        self.map == other.map
+    }
+
     /// Whether this is the module that contains this code.
     pub fn is_us(&self) -> bool {
         self.dynamic() as usize == own_dynamic()
@@ -149,14 +154,27 @@ impl Module {
         Some(if value < self.bias() { value.wrapping_add(self.bias()) } else { value })
     }
 
+    /// What the loader keeps of it.
+    pub(super) fn map(&self) -> *const LinkMap {
+        self.map
+    }
+
+    /// Where its symbols and their names lie.
+    pub(super) fn symbols_and_strings(&self) -> Option<(usize, usize)> {
+        Some((self.dynamic_address(DT_SYMTAB)?, self.dynamic_address(DT_STRTAB)?))
+    }
+
+    /// Its tables of relocations, and their bytes.
+    pub(super) fn relocation_tables(&self) -> [Option<(usize, usize)>; 2] {
+        [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)]
+            .map(|(table, bytes)| Some((self.dynamic_address(table)?, self.dynamic_value(bytes)?)))
+    }
+
     /// Tells the name of each symbol that this module takes from others, more than once perhaps: of those that it was relocated for.
     pub fn each_import(&self, tell: &mut dyn FnMut(&[u8])) {
-        let (symbols, strings) = (self.dynamic_address(DT_SYMTAB), self.dynamic_address(DT_STRTAB));
-        let (Some(symbols), Some(strings)) = (symbols, strings) else { return };
-        for (table, bytes) in [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)] {
-            if let (Some(table), Some(bytes)) = (self.dynamic_address(table), self.dynamic_value(bytes)) {
-                each_import_in((table, bytes), symbols, strings, tell);
-            }
+        let Some((symbols, strings)) = self.symbols_and_strings() else { return };
+        for table in self.relocation_tables().into_iter().flatten() {
+            each_import_in(table, symbols, strings, tell);
         }
     }
 
@@ -338,6 +356,7 @@ impl Default for CodeFinder {
 }
 
 const PT_LOAD: u32 = 1;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
 const PT_NOTE: u32 = 4;
 const NOTE_BUILD_ID: u32 = 3;
 
@@ -388,6 +407,13 @@ impl CodeModule {
             (first.min(start), end.max(start.saturating_add(segment.memory_bytes)))
         });
         if found.1 == 0 { (self.low, self.high) } else { found }
+    }
+
+    /// First address and end of what the loader closes for writing once the module is relocated.
+    pub fn closed_after_relocation(&self) -> Option<(usize, usize)> {
+        let part = self.program_headers().iter().find(|header| header.kind == PT_GNU_RELRO)?;
+        let low = self.module.bias().wrapping_add(part.address);
+        Some((low, low.wrapping_add(part.memory_bytes)))
     }
 
     /// The mapped part of the file that holds `address`.

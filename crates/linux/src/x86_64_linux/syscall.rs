@@ -198,6 +198,12 @@ pub fn make_accessible(address: *mut u8, bytes: usize) -> Result<()> {
     checked(number::MPROTECT, [address as usize, bytes, PROT_READ_WRITE, 0, 0, 0]).map(drop)
 }
 
+/// Closes whole pages for writing, which nobody is about to write to.
+pub fn make_read_only(address: *mut u8, bytes: usize) -> Result<()> {
+    const READ: usize = 1;
+    checked(number::MPROTECT, [address as usize, bytes, READ, 0, 0, 0]).map(drop)
+}
+
 /// Makes one of our own mappings longer, where it lies: what is behind it must be vacant.
 pub fn lengthen(address: *mut u8, bytes: usize, new_bytes: usize) -> Result<()> {
     const STAYS: usize = 0;
