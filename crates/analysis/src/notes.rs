@@ -53,6 +53,8 @@ pub enum Note {
     Full,
     /// Recording stopped before the program ended.
     Stopped,
+    /// The program ran before it was recorded, for so many milliseconds: what it allocated then is not in the ledger.
+    Attached(u64),
     /// The history is shorter than was asked for.
     HistoryCut {
         /// Frees that it was asked to hold.
@@ -206,6 +208,7 @@ impl Seen {
         }
         notes.extend(ledger.process().all_of(process::MISSING_PREFIX).map(Note::LogLacks));
         notes.extend(ledger.process().all_of(process::REMARK_PREFIX).map(Note::LogSays));
+        notes.extend(ledger.process().number(process::ATTACHED_MS).map(Note::Attached));
         match header.state {
             State::Full => notes.push(Note::Full),
             State::Stopped => notes.push(Note::Stopped),

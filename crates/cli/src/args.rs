@@ -10,8 +10,11 @@ use clap::{FromArgMatches, Parser};
 use crate::commands::Command;
 use crate::{ecosmdd, help, terminal};
 
+pub(crate) use self::attach::AttachArgs;
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
+mod attach;
+mod recorder;
 mod run;
 
 /// Exit code of wrong usage.
@@ -28,7 +31,9 @@ killed, the ledger says who holds which memory, and who freed what:
   heapledger stats heapledger.jq.PID.hl   totals, peak, threads, heaps
   heapledger dump heapledger.jq.PID.hl    what is still allocated, with function and line
 
-The commands also take the process id of a program that runs under heapledger now:
+The commands also take the process id of a program that runs under heapledger now;
+one that was started without it can be recorded from now on:
+  heapledger attach PID
   heapledger stats PID
 
 `heapledger help` lists all commands, `heapledger help run` all options of run.

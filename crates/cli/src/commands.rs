@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::terminal::Progress;
-use crate::{args, completions, man, recover};
+use crate::{args, attach, completions, man, recover};
 
 mod carried;
 pub(crate) mod check;
@@ -41,8 +41,7 @@ mod whereis;
 pub(crate) use form::FormArgs;
 pub(crate) use frames_args::FramesArgs;
 pub(crate) use naming::{NamingArgs, SourceText, find_names};
-pub(crate) use opened::{LedgerArgs, LimitArgs, Opened, ViewArgs};
-use opened::{needs_addresses, refresh};
+pub(crate) use opened::{LedgerArgs, LimitArgs, Opened, ViewArgs, needs_addresses, refresh};
 use present::unless_pipe_closed;
 pub(crate) use top::TopArgs;
 
@@ -51,6 +50,8 @@ pub(crate) use top::TopArgs;
 pub(crate) enum Command {
     /// Run a program and record its allocations
     Run(args::RunArgs),
+    /// Record a program that runs already, from now on
+    Attach(args::AttachArgs),
     /// Totals: allocations, peak, threads, heaps, losses
     Stats(stats::StatsArgs),
     /// What is allocated, with call stacks
@@ -97,6 +98,7 @@ impl Command {
         let result = match self {
             // Done before.
             Command::Run(_) => Ok(ExitCode::SUCCESS),
+            Command::Attach(arguments) => attach::run(arguments).map(success),
             Command::Stats(arguments) => stats::run(arguments).map(success),
             Command::Dump(arguments) => dump::run(arguments).map(success),
             Command::Errors(arguments) => errors::run(arguments),

@@ -10,6 +10,7 @@ use heapledger_launch::sys;
 use crate::run::End;
 
 mod args;
+mod attach;
 mod ecosmdd;
 mod help;
 

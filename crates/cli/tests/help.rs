@@ -47,7 +47,9 @@ fn bash_completes() {
         // Every long option that help knows is offered.
         let offered = bash_offers(&script, &["heapledger", &name, "--"]);
         let help = told(&[&name, "--help"]);
-        let options = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+        // Further in stands what is said of them, which may begin a line with another one's name.
+        let is_option = |line: &&str| line.trim_start().starts_with('-') && !line.starts_with("       ");
+        let options = help.lines().filter(is_option).map(str::trim_start);
         let long = options.filter_map(|line| line.split([' ', ',', '[']).find(|word| word.starts_with("--")));
         for option in long {
             assert!(offered.contains(option), "{name} {option} is not among {offered:?}");

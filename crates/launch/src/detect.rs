@@ -40,6 +40,14 @@ pub fn examine(path: &Path, arguments: &[OsString], search: &dyn Fn(&std::ffi::O
     Verdict { path, why }
 }
 
+/// Why the library cannot see the allocations of a program that runs, whose file this is.
+pub fn of_running(path: &Path) -> Option<Why> {
+    let file = File::open(path).ok()?;
+    let mut start = [0; 20];
+    (&file).read_exact(&mut start).ok()?;
+    foreign(&start).or_else(|| by_image(path, &elf::read(file)?))
+}
+
 /// Why the library cannot see the allocations of this file's program.
 fn blocked(path: &Path) -> Option<Why> {
     let file = File::open(path).ok()?;

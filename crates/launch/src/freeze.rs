@@ -119,7 +119,14 @@ impl HeldProcess {
     /// # Errors
     /// If the process may not be traced, is traced by somebody else, is gone, or does not stop. Then it runs.
     pub fn hold(process: i32, trace: &Trace) -> Result<HeldProcess, HoldError> {
-        let code = library_code(process);
+        HeldProcess::hold_outside(process, trace, &library_code(process))
+    }
+
+    /// The same, with none in this code, as far as that can be told.
+    ///
+    /// # Errors
+    /// As [`HeldProcess::hold`].
+    pub fn hold_outside(process: i32, trace: &Trace, code: &[Range<u64>]) -> Result<HeldProcess, HoldError> {
         let mut held = HeldProcess { process, threads: Vec::new(), asleep: BTreeMap::new(), since: Instant::now() };
         let mut traced = BTreeSet::new();
         let mut naps: BTreeMap<i32, u32> = BTreeMap::new();
@@ -135,7 +142,7 @@ impl HeldProcess {
                 let naps = naps.entry(id).or_default();
                 *naps += 1;
                 let may_sleep = matches!(trace, Trace::Awake(but) if *naps <= NAPS && !but.contains(&id));
-                let sleeper = Asleep::look(process, id).filter(|found| may_sleep && !found.is_in(&code));
+                let sleeper = Asleep::look(process, id).filter(|found| may_sleep && !found.is_in(code));
                 held.asleep.remove(&id);
                 if let Some(sleeper) = sleeper {
                     held.asleep.insert(id, sleeper);
@@ -153,7 +160,7 @@ impl HeldProcess {
         if held.threads.is_empty() && held.asleep.is_empty() {
             return Err(HoldError::Ended(process));
         }
-        held.leave_entries(&code)?;
+        held.leave_entries(code)?;
         Ok(held)
     }
 
@@ -257,7 +264,8 @@ fn pending(stop: Option<Stop>) -> i32 {
     }
 }
 
-fn threads(process: i32) -> Vec<i32> {
+/// The threads of a process; none if there is no such process.
+pub(crate) fn threads(process: i32) -> Vec<i32> {
     let number = |item: io::Result<fs::DirEntry>| item.ok()?.file_name().to_str()?.parse().ok();
     fs::read_dir(format!("/proc/{process}/task"))
         .map_or_else(|_| Vec::new(), |items| items.filter_map(number).collect())
@@ -265,9 +273,17 @@ fn threads(process: i32) -> Vec<i32> {
 
 /// Ended, or about to.
 fn is_gone(process: i32, thread: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    state.is_none_or(|state| matches!(state, 'Z' | 'X'))
+    state(process, thread).is_none_or(|state| matches!(state, 'Z' | 'X'))
+}
+
+/// Whether a thread waits where nothing interrupts it: for a disk, or for the child that it has begun with `vfork`.
+pub(crate) fn waits_in_kernel(process: i32, thread: i32) -> bool {
+    state(process, thread) == Some('D')
+}
+
+fn state(process: i32, thread: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Why a process cannot be held, in words.

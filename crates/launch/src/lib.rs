@@ -5,6 +5,7 @@
 //! has the terminal.
 #![deny(unsafe_code)]
 
+pub mod attach;
 pub mod deep;
 pub mod detect;
 pub mod door;

@@ -334,6 +334,15 @@ pub fn seize(thread: i32) -> io::Result<()> {
     trace(libc::PTRACE_SEIZE, thread, 0)
 }
 
+/// No signal, but what stands for one where a thread stops at a system call, if it was seized by [`seize_for_calls`].
+pub const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+/// The same as [`seize`], for [`resume_to_call`]. Should this process be killed while the thread stands at a system call, the kernel
+/// would give it the signal as which that counts: one that there is not, so it gets none.
+pub fn seize_for_calls(thread: i32) -> io::Result<()> {
+    trace(libc::PTRACE_SEIZE, thread, libc::PTRACE_O_TRACESYSGOOD)
+}
+
 /// Asks a seized thread to stop.
 pub fn interrupt(thread: i32) -> io::Result<()> {
     trace(libc::PTRACE_INTERRUPT, thread, 0)
@@ -342,6 +351,11 @@ pub fn interrupt(thread: i32) -> io::Result<()> {
 /// Lets a stopped thread go on, with a signal that it was about to get, or 0.
 pub fn resume(thread: i32, signal: i32) -> io::Result<()> {
     trace(libc::PTRACE_CONT, thread, signal)
+}
+
+/// The same, until it enters a system call or leaves one: it stops there as if it were about to get [`CALL_STOP`].
+pub fn resume_to_call(thread: i32, signal: i32) -> io::Result<()> {
+    trace(libc::PTRACE_SYSCALL, thread, signal)
 }
 
 /// The same, and leaves it alone from now on.
@@ -406,7 +420,7 @@ fn place(register: i32) -> *mut libc::c_void {
 fn trace(request: libc::c_uint, thread: i32, data: i32) -> io::Result<()> {
     let nothing: *mut libc::c_void = std::ptr::null_mut();
     let data = std::ptr::without_provenance_mut::<libc::c_void>(data as usize);
-    // SAFETY: none of the four requests reads or writes memory of either process; data is a number.
+    // SAFETY: none of the requests reads or writes memory of either process; data is a number.
     if unsafe { libc::ptrace(request, thread, nothing, data) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

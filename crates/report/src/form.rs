@@ -1,6 +1,7 @@
 //! How anything is written: figures, text that fits, tables, JSON, and sentences on what is missing.
 
 pub(crate) mod ascii;
+mod attached;
 pub(crate) mod family_notes;
 pub(crate) mod fit;
 pub(crate) mod json;

@@ -41,7 +41,7 @@
 //!
 //! # Not for
 //!
-//! Other processes, core dumps, exception handling, 32-bit x86.
+//! Core dumps, exception handling, 32-bit x86. (Of another process a stack can be walked, with an [`Environment`] that reads it.)
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -27,7 +27,7 @@ const DRAWING: &[(&str, &[&str])] = &[
     ("source", &["format"]),
     ("logs", &["format", "lws", "wire"]),
     ("symbols", &[]),
-    ("launch", &["format", "source"]),
+    ("launch", &["format", "source", "unwind"]),
     ("debuginfod", &["symbols"]),
     ("analysis", &["format", "guard", "source", "symbols"]),
     ("report", &["analysis", "format", "source", "symbols"]),

@@ -8,10 +8,11 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use heapledger_format::family::CHILDREN_BYTES_MAX;
-use heapledger_format::session::{Key, LABELS_BYTES_MAX};
+use heapledger_format::session::Key;
 use heapledger_launch::family::{FamilyEnd, PROCESSES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
 
+use super::recorder;
 use crate::commands::standard::{SUPPRESS_ERRORS, suppressions};
 use crate::run::reports::ErrorsTold;
 use crate::run::thresholds;
@@ -131,35 +132,15 @@ impl Args for RunArgs {
                 .action(ArgAction::SetTrue)
                 .help("Note in the ledger which machine this is, by a hash of /etc/machine-id, beside its name"),
         );
-        for option in OPTIONS {
-            let argument = Arg::new(option.key.name()).long(option.flag).help(option.help).hide(option.hidden);
-            let argument = if option.key == Key::Label { argument.action(ArgAction::Append) } else { argument };
-            command = command.arg(match option.value {
-                Some(value) => {
-                    let parser = OsStringValueParser::new().try_map(|value| option.read(&value));
-                    argument.value_name(value).value_parser(parser)
-                }
-                None => argument.action(ArgAction::SetTrue),
-            });
-        }
-        command
-            .arg(
-                Arg::new("preload")
-                    .long("preload")
-                    .value_name("PATH")
-                    .hide(true)
-                    .value_parser(clap::value_parser!(PathBuf))
-                    .help("Use this preload library instead of the built-in one; HEAPLEDGER_PRELOAD does the same"),
-            )
-            .arg(
-                Arg::new("command")
-                    .value_name("PROGRAM")
-                    .value_parser(OsStringValueParser::new())
-                    .num_args(1..)
-                    .required(true)
-                    .trailing_var_arg(true)
-                    .help("The program and its arguments; options of run end here"),
-            )
+        recorder::augment(command, |_| true).arg(
+            Arg::new("command")
+                .value_name("PROGRAM")
+                .value_parser(OsStringValueParser::new())
+                .num_args(1..)
+                .required(true)
+                .trailing_var_arg(true)
+                .help("The program and its arguments; options of run end here"),
+        )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -267,18 +248,7 @@ fn after_long_help() -> String {
 
 impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut settings = Settings::default();
-        for option in OPTIONS {
-            let values: Vec<OsString> = match option.value {
-                Some(_) => matches.get_many(option.key.name()).unwrap_or_default().cloned().collect(),
-                None => matches.get_flag(option.key.name()).then(|| "1".into()).into_iter().collect(),
-            };
-            values.into_iter().for_each(|value| settings.set(option.key, value));
-        }
-        if settings.labels_bytes() > LABELS_BYTES_MAX {
-            let problem = format!("all --label together have more than {LABELS_BYTES_MAX} bytes");
-            return Err(clap::Error::raw(ErrorKind::ValueValidation, problem));
-        }
+        let mut settings = recorder::settings(matches, |_| true)?;
         let suppress: Vec<PathBuf> = matches.get_many("suppress").unwrap_or_default().cloned().collect();
         // Read before the program runs, so that a mistake is told at once.
         if let Err(problem) = suppressions(&suppress) {

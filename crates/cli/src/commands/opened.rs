@@ -118,7 +118,7 @@ impl LedgerArgs {
 }
 
 /// Refuses to look for addresses in a ledger without any.
-pub(super) fn needs_addresses(ledger: &Ledger) -> Result<()> {
+pub(crate) fn needs_addresses(ledger: &Ledger) -> Result<()> {
     if ledger.header().options.has(Options::ADDRESS) {
         return Ok(());
     }
@@ -128,7 +128,7 @@ pub(super) fn needs_addresses(ledger: &Ledger) -> Result<()> {
 }
 
 /// What threads are called, again: more may have come while the records of a running program were read.
-pub(super) fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
+pub(crate) fn refresh(ledger: &Ledger, context: &mut Context) -> Result<()> {
     if !ledger.is_finished() {
         context.threads = ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
         context.told = Arc::new(Told::of(ledger)?);

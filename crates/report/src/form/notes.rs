@@ -8,6 +8,7 @@ use heapledger_format::TallyCounter;
 use heapledger_source::Damage;
 use heapledger_symbols::Hex;
 
+use crate::form::attached::attached;
 use crate::form::family_notes;
 use crate::form::units::{Figures, Paint, clean, count, counted, plain_bytes, span};
 
@@ -53,6 +54,7 @@ pub fn sentence(note: &Note) -> String {
         Note::Stopped => "Recording stopped before the program ended: the program said so, there was no memory for it, or the \
                           program forbade itself all system calls (seccomp's strict mode)."
             .to_owned(),
+        Note::Attached(ms) => attached(*ms),
         Note::HistoryCut { asked, room, max_ledger } => {
             let more = match max_ledger {
                 Some(bytes) => format!(
@@ -162,6 +164,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::LeftOut(_) => "left_out",
         Note::Full => "full",
         Note::Stopped => "stopped",
+        Note::Attached(_) => "attached",
         Note::HistoryCut { .. } => "history_cut",
         Note::Busy => "busy",
         Note::Module { .. } => "module",
@@ -491,8 +494,7 @@ mod tests {
         }
         let no_thread = sentence(&Note::Loss(TallyCounter::LostNoThread, 2));
         assert!(no_thread.contains("no memory") && no_thread.contains("(seccomp)"), "both causes: {no_thread}");
-        let damage = Note::Damage(Damage::default());
-        assert!(sentence(&damage).ends_with('.'));
+        assert!(sentence(&Note::Damage(Damage::default())).ends_with('.'));
         assert_eq!(capital("no debug"), "No debug");
         assert_eq!(capital("/usr/x was"), "/usr/x was");
     }

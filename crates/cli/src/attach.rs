@@ -1,0 +1,127 @@
+//! `heapledger attach`: a program that was started without us is recorded from now on.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use heapledger_format::session::{Key, VARIABLE, VARIABLE_BYTES_MAX, at_exit};
+use heapledger_launch::attach::{Attached, age, attach, wait_for_end};
+use heapledger_launch::options::Settings;
+use heapledger_launch::output::{PatternNames, check, expand};
+use heapledger_launch::{LaunchError, live, locate};
+
+use crate::args::AttachArgs;
+use crate::text::shell;
+use crate::{say, say_lines, terminal};
+
+/// Begins it.
+pub(crate) fn run(mut arguments: AttachArgs) -> Result<()> {
+    if let Some(variable) = std::env::var_os(VARIABLE) {
+        for odd in arguments.settings.add_environment(&variable) {
+            say(&format!("{VARIABLE} in the environment: {odd}; ignored"));
+        }
+    }
+    let process = arguments.process;
+    let age = age(process).unwrap_or_default();
+    let library = locate::library(arguments.preload.as_deref())?;
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim_end().to_owned();
+    let output = if is_ours(process) { Some(output(&arguments, &name)?) } else { None };
+    let mut settings = arguments.settings.clone();
+    prepare(&mut settings, output.as_deref())?;
+    settings.set(Key::Attached, age.as_millis().to_string().into());
+    let words = settings.variable();
+    if words.len() > VARIABLE_BYTES_MAX {
+        return Err(LaunchError::OptionsTooLong.into());
+    }
+    let attached = attach(process, &library, words.as_encoded_bytes())?;
+    tell(&arguments, &name, output.as_deref(), attached);
+    if arguments.wait {
+        wait_for_end(process).with_context(|| format!("process {process} cannot be waited for"))?;
+        tell_end(&arguments, &name, output.as_deref());
+    }
+    Ok(())
+}
+
+/// Whether the program can write where we can.
+fn is_ours(process: i32) -> bool {
+    let user = |path: PathBuf| fs::metadata(path).map(|meta| meta.uid()).ok();
+    user(format!("/proc/{process}").into()) == user("/proc/self".into())
+}
+
+/// Where the program writes its ledger at its end: the whole path, since it works elsewhere.
+fn output(arguments: &AttachArgs, name: &str) -> Result<PathBuf> {
+    let pid = u32::try_from(arguments.process).unwrap_or(0);
+    let names = PatternNames { program: name.as_ref(), pid, index: None };
+    let path = std::path::absolute(expand(&arguments.output, &names)?)?;
+    check(&path)?;
+    let free = (0..).map(|number| match number {
+        0 => path.clone(),
+        number => {
+            let mut numbered = OsString::from(&path);
+            numbered.push(format!(".{number}"));
+            numbered.into()
+        }
+    });
+    Ok(free.into_iter().find(|path| fs::symlink_metadata(path).is_err()).unwrap_or(path))
+}
+
+/// What the recorder is told beside what was asked for.
+fn prepare(settings: &mut Settings, output: Option<&Path>) -> Result<()> {
+    if settings.get(Key::Dir).is_some() {
+        // It is made, and looked at, before the program is touched.
+        live::prepare(settings.get(Key::Dir), None)?;
+    }
+    match output {
+        Some(path) => {
+            settings.set(Key::Output, path.into());
+            settings.set(Key::AtExit, at_exit::FINISH.into());
+        }
+        None => settings.set(Key::AtExit, at_exit::KEEP.into()),
+    }
+    Ok(())
+}
+
+fn tell(arguments: &AttachArgs, name: &str, output: Option<&Path>, attached: Attached) {
+    let process = arguments.process;
+    if !attached.sees_later_libraries {
+        say(
+            "libraries that the program loads from now on are not seen: the loader's list of modules is not as expected",
+        );
+    }
+    if attached.not_rebound > 0 {
+        say(&format!(
+            "{} words of the program cannot be changed: calls through them are not seen",
+            attached.not_rebound
+        ));
+    }
+    if arguments.quiet {
+        return;
+    }
+    let end = output.map_or_else(
+        || "at its end:  heapledger recover (it is another user's)".to_owned(),
+        |path| format!("at its end:  {}", shell(path)),
+    );
+    say_lines(&format!(
+        "{} ({process}) is recorded from now on; what it allocated before is not in the ledger\n  now:         \
+         heapledger top {process}, or stats, dump, tree {process}\n  {end}",
+        heapledger_report::clean(name)
+    ));
+}
+
+/// The program has ended.
+fn tell_end(arguments: &AttachArgs, name: &str, output: Option<&Path>) {
+    let (name, process) = (heapledger_report::clean(name), arguments.process);
+    match output.filter(|path| path.exists()) {
+        Some(_) if arguments.quiet => {}
+        Some(path) => {
+            let path = shell(path);
+            terminal::tell(&format!("heapledger: {name} ({process}) has ended; look: heapledger stats {path}\n"));
+        }
+        None => say_lines(&format!(
+            "{name} ({process}) has ended without writing its ledger: it was killed, or is another user's\n  to finish it: \
+             heapledger recover"
+        )),
+    }
+}
