@@ -9,7 +9,7 @@ use crate::terminal::{self, Color};
 const WIDTH: usize = 100;
 
 /// Commands by what they are for. What stands in none of these reads ledgers.
-const RECORDING: &[&str] = &["run", "recover", "snapshot"];
+const RECORDING: &[&str] = &["run", "attach", "recover", "snapshot"];
 const LOGS: &[&str] = &["convert", "receive", "decode", "encode"];
 const MINOR: &[&str] = &["header", "sdk", "preload-path", "gdb-script", "completions", "man", "help"];
 

@@ -2,6 +2,7 @@
 
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::family::{ForkCut, InheritedFree};
+use heapledger_format::session::process as key;
 use heapledger_format::{Entry, Kind, SectionKind, Site, ThreadRow, ThreadRowPlus1, Ticks, Word};
 use heapledger_testing::Builder;
 
@@ -18,7 +19,7 @@ pub(super) fn block(address: u64, number: u64, size: u64) -> Entry {
 pub(super) fn named(pid: u32) -> Builder {
     let mut builder = Builder::new();
     builder.codec(CODEC.order, CODEC.word).id([pid as u8; 16]);
-    builder.process("pid", &pid.to_string()).process("start_ticks", "1").process("program", "worker");
+    builder.process("pid", &pid.to_string()).process(key::START_TICKS, "1").process("program", "worker");
     builder
 }
 

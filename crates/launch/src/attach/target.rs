@@ -1,5 +1,6 @@
 //! What can be found out of a process before anything is done to it.
 
+use heapledger_format::session::ending;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -52,7 +53,7 @@ pub(super) fn examine(process: i32, library: &Path) -> Result<(), AttachError> {
         return Err(AttachError::Kernel(process));
     }
     if mappings.iter().any(|mapping| mapping.short_name().starts_with(LIBRARY)) {
-        let is_recorded = mappings.iter().any(|mapping| mapping.short_name().ends_with(".hlive"));
+        let is_recorded = mappings.iter().any(|mapping| mapping.short_name().ends_with(ending::LIVE));
         return Err(if is_recorded { AttachError::Recorded(process) } else { AttachError::LibraryThere(process) });
     }
     if status.value("Seccomp") == "1" || has_own_filter(&status) {
