@@ -31,9 +31,9 @@
 
 pub use crate::access::AboutBlock;
 use crate::access::{Access, Sign, count_refused};
-use crate::arenas;
 use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
+pub use crate::chosen::block_begins_somewhere;
 use crate::enclosing::{self, Call};
 use crate::errors;
 use crate::family;
@@ -91,7 +91,7 @@ pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEf
 }
 
 #[inline(always)]
-fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
+pub(crate) fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
     let wanted = access.shared.settings().options.has(Options::ACTUAL_SIZE);
     access.prepare(block);
     let actual = match block.usable {
@@ -135,7 +135,7 @@ pub fn follows(shared: &Shared) -> bool {
 
 /// A thread that has a state, in a process that records: what nearly every call meets.
 #[derive(Clone, Copy)]
-pub struct Ready(&'static ThreadState);
+pub struct Ready(pub(crate) &'static ThreadState);
 
 /// Whether nobody is known to give blocks back but through the recorder.
 #[cold]
@@ -186,40 +186,6 @@ fn book_begin(mut access: Access, registers: &Registers, block: &NewBlock) {
         let block = describe_begin(&mut access, registers, block);
         policy::begin(&mut access, &block);
     }
-}
-
-/// As [`block_begins`], where one block in so many is guarded. Returns where the block lies: `block.address`, or, if it was chosen, where
-/// the guard has put it, and then the allocator is to have its own back.
-#[inline(always)]
-pub fn block_begins_somewhere(
-    shared: &'static Shared,
-    ready: Option<Ready>,
-    registers: &Registers,
-    block: &NewBlock,
-    guard_heap: u8,
-) -> usize {
-    let sign = Sign::new();
-    let Some(mut access) = ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) else {
-        block_begins_slowly(shared, registers, *block);
-        return block.address;
-    };
-    if !access.takes(block.size) {
-        return block.address;
-    }
-    let mut begun = describe_begin(&mut access, registers, block);
-    if crate::rarely::chooses(begun.site, &mut access.state.turns)
-        && let Some(address) = arenas::allocate_sample(block.size)
-    {
-        let actual = arenas::actual(address, block.size);
-        let guarded = NewBlock { address, usable: Usable::Known(actual), heap: guard_heap, ..*block };
-        access.prepare(&guarded);
-        note_range(&mut access, &guarded, actual);
-        begun.address = address as u64;
-        begun.actual = begun.actual.map(|_| actual as u64);
-        begun.heap = guard_heap;
-    }
-    policy::begin(&mut access, &begun);
-    begun.address as usize
 }
 
 #[cold]
@@ -491,7 +457,7 @@ pub fn program_exits(shared: &'static Shared) {
 
 /// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
 #[inline(always)]
-fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
+pub(crate) fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
     let (low, high) = (block.address, block.address.wrapping_add(actual));
     if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
         range.below_low = range.below_low.max(!low);

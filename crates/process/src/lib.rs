@@ -76,6 +76,8 @@ pub mod capture;
 #[cfg(not(feature = "loom"))]
 mod certain;
 #[cfg(not(feature = "loom"))]
+mod chosen;
+#[cfg(not(feature = "loom"))]
 pub mod code;
 #[cfg(not(feature = "loom"))]
 mod copy;

@@ -1,10 +1,11 @@
 //! What can be found out of a process before anything is done to it.
 
-use heapledger_format::session::ending;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use heapledger_format::session::ending;
 
 use super::AttachError;
 use super::memory::Mapping;
