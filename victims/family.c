@@ -79,6 +79,17 @@ static void child(int number, int depth)
     }
 }
 
+static pid_t fork_child(int number)
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        child(number % 4, 0);
+        _exit(0);
+    }
+    return pid;
+}
+
 static void tree(void)
 {
     for (int number = 0; number < 4; number++) {
@@ -120,15 +131,8 @@ static void threads(int rounds)
     pthread_t all[3];
     for (int i = 0; i < 3; i++)
         CHECK(pthread_create(&all[i], NULL, allocates, NULL) == 0);
-    for (int i = 0; i < rounds; i++) {
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0) {
-            child(i % 4, 0);
-            _exit(0);
-        }
-        wait_for(pid, 0);
-    }
+    for (int i = 0; i < rounds; i++)
+        wait_for(fork_child(i), 0);
     over = 1;
     for (int i = 0; i < 3; i++)
         CHECK(pthread_join(all[i], NULL) == 0);
@@ -230,25 +234,12 @@ int main(int argc, char **argv)
         blocks[i] = parents_block(i);
     switch (argv[1][0]) {
     case 'n': // many, one after the other
-        for (int i = 0; i < number; i++) {
-            pid_t pid = fork();
-            CHECK(pid >= 0);
-            if (pid == 0) {
-                child(i % 4, 0);
-                _exit(0);
-            }
-            wait_for(pid, 0);
-        }
+        for (int i = 0; i < number; i++)
+            wait_for(fork_child(i), 0);
         break;
     case 'b': // many at once
-        for (int i = 0; i < number; i++) {
-            pid_t pid = fork();
-            CHECK(pid >= 0);
-            if (pid == 0) {
-                child(i % 4, 0);
-                _exit(0);
-            }
-        }
+        for (int i = 0; i < number; i++)
+            fork_child(i);
         for (int i = 0; i < number; i++)
             CHECK(wait(NULL) > 0);
         break;

@@ -2,19 +2,8 @@
 // What a forked child does wrong with blocks of its own and of its parent's: each word says which. Nothing of it harms a program that is
 // not guarded, but for what frees twice.
 // expect: live fn=parents_block count>=1
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "victim.h"
 #include <sys/wait.h>
-#include <unistd.h>
-
-#define CHECK(x)                                                                                                       \
-    do {                                                                                                               \
-        if (!(x)) {                                                                                                    \
-            fprintf(stderr, "FAIL %s:%d: %s\n", __FILE__, __LINE__, #x);                                               \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 
 enum { BYTES = 100 };
 

@@ -14,9 +14,6 @@ use crate::scratch::Scratch;
 use crate::tools::{command, heapledger};
 use crate::{Result, check, victim};
 
-/// With more slack than that forks were made in the middle of hooks, which may leave a ledger uneven.
-const IN_HOOKS: u64 = 100;
-
 /// A command under `run --children`, in which a shell puts the counting library behind ours and becomes the program. Its session is `s`,
 /// its counts are `counts.PID`.
 pub fn under_run(scratch: &Scratch, options: &[&str], program: &Path, arguments: &[&str]) -> Result<Command> {
@@ -67,7 +64,7 @@ pub struct Sums {
 }
 
 /// What the ledgers of a session say, by process. Each is read, and agrees with itself, but for so many calls.
-fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
+fn sums(session: &Path, in_hooks: u64) -> Result<BTreeMap<u64, Sums>> {
     let mut all: BTreeMap<u64, Sums> = BTreeMap::new();
     let first = first_pid(session)?;
     // All that lie there: who was killed between finishing one and writing that down has left it as well.
@@ -82,7 +79,7 @@ fn sums(session: &Path, slack: u64) -> Result<BTreeMap<u64, Sums>> {
         }
         let odd = stats.signed("unaccounted").unsigned_abs();
         // A fork in the middle of a hook is the one thing that may leave a ledger uneven.
-        if odd != 0 && odd <= slack && slack >= IN_HOOKS {
+        if odd != 0 && odd <= in_hooks {
             check!(stats.losses().is_empty(), "{name}: {:?}", stats.losses());
         } else {
             check_totals(&stats, &[])?;
@@ -125,8 +122,17 @@ fn counted(scratch: &Scratch) -> Result<BTreeMap<u64, (u64, u64)>> {
 
 /// Ledgers and counts are of the same processes, and say the same; but for so many calls in each that were the middle of something.
 pub fn agree(scratch: &Scratch, slack: u64) -> Result<BTreeMap<u64, Sums>> {
+    agree_with(scratch, slack, 0)
+}
+
+/// The same where so many forks were made in the middle of a hook, each of which may leave a call in a ledger once more, or once less.
+pub fn agree_but_for_hooks(scratch: &Scratch, forks: u64) -> Result<BTreeMap<u64, Sums>> {
+    agree_with(scratch, forks, forks)
+}
+
+fn agree_with(scratch: &Scratch, slack: u64, in_hooks: u64) -> Result<BTreeMap<u64, Sums>> {
     listed_are_there(&scratch.path("s"))?;
-    let (ours, counted) = (sums(&scratch.path("s"), slack)?, counted(scratch)?);
+    let (ours, counted) = (sums(&scratch.path("s"), in_hooks)?, counted(scratch)?);
     let mut wrong = Vec::new();
     for (pid, (allocations, frees)) in &counted {
         let sums = ours.get(pid).copied().unwrap_or_default();

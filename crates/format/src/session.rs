@@ -101,6 +101,26 @@ impl Key {
         matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output | Key::Children | Key::Attached)
     }
 
+    /// Whether it says how blocks are guarded.
+    pub const fn is_of_guard(self) -> bool {
+        matches!(
+            self,
+            Key::Guard
+                | Key::GuardMemory
+                | Key::GuardBy
+                | Key::GuardAlign
+                | Key::Quarantine
+                | Key::QuarantineBlocks
+                | Key::CheckEvery
+                | Key::FillNew
+                | Key::FillFreed
+                | Key::FillBytes
+                | Key::Redzone
+                | Key::HaltOnError
+                | Key::ErrorDepth
+        )
+    }
+
     /// That of this name.
     pub fn of(name: &[u8]) -> Option<Key> {
         Key::ALL.into_iter().find(|key| key.name().as_bytes() == name)

@@ -94,7 +94,8 @@ pub(crate) fn begin() {
     signals::begin();
 }
 
-/// The program ends: a last look at all blocks that are still there. Not in forked children, whose blocks are nearly all their parent's.
+/// The program ends: a last look at all blocks that are still there; in a forked child that is recorded by itself at those of its
+/// parent's, too, which it may have damaged. Not in other forked children, where nobody reads what is found.
 #[cold]
 pub(crate) fn at_exit() {
     if is_on() && hooks::follows(&SHARED) {

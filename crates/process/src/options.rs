@@ -305,19 +305,6 @@ impl Request {
                 self.paused = is(session::begin::PAUSED);
                 self.begins = if is(session::begin::LATER) { Begins::Later } else { Begins::Now };
             }
-            Key::Guard
-            | Key::GuardMemory
-            | Key::GuardBy
-            | Key::Quarantine
-            | Key::QuarantineBlocks
-            | Key::CheckEvery
-            | Key::FillNew
-            | Key::FillFreed
-            | Key::FillBytes
-            | Key::Redzone
-            | Key::HaltOnError
-            | Key::ErrorDepth
-            | Key::GuardAlign => self.guard.set(key, value)?,
             Key::Children => {
                 self.children = text::percent_decoded(value);
                 (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
@@ -335,6 +322,8 @@ impl Request {
                     self.options.0 &= !bit;
                 }
             }
+            // What is left is the guard's: see [`Key::is_of_guard`].
+            key => self.guard.set(key, value)?,
         }
         Some(())
     }

@@ -49,22 +49,7 @@ pub(crate) struct AttachArgs {
 
 /// Blocks that were allocated before have nothing around them, and nobody can tell them from others.
 fn is_possible(key: Key) -> bool {
-    !matches!(
-        key,
-        Key::Guard
-            | Key::GuardMemory
-            | Key::GuardBy
-            | Key::GuardAlign
-            | Key::Quarantine
-            | Key::QuarantineBlocks
-            | Key::CheckEvery
-            | Key::FillNew
-            | Key::FillFreed
-            | Key::FillBytes
-            | Key::Redzone
-            | Key::HaltOnError
-            | Key::ErrorDepth
-    )
+    !key.is_of_guard()
 }
 
 fn unguarded(_: &str) -> Result<String, String> {
