@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::bench::machine;
 use crate::step::{Ledgers, Result, cargo, root, run as run_command, target};
@@ -18,7 +18,7 @@ const CHILDREN: &str = "400";
 /// Files of the build; each makes four processes: a shell's child, the compiler's driver, the compiler, the assembler.
 const FILES: usize = 500;
 /// How often a program alone is run.
-const ALONE: usize = 20;
+const ALONE: usize = 40;
 
 /// Ways to run a program: as it is, and under `run` with these options.
 const WAYS: [(&str, Option<&[&str]>); 4] = [
@@ -63,13 +63,15 @@ impl Place {
         command
     }
 
-    /// What a command prints, and how long it took.
-    fn output(&self, way: Option<&[&str]>, words: &[&str]) -> Result<(String, Duration)> {
-        let _ = fs::remove_dir_all(self.directory.join("out"));
-        let began = Instant::now();
+    /// What a command prints, and what it took.
+    fn output(&self, way: Option<&[&str]>, words: &[&str]) -> Result<(String, Took)> {
+        let out = self.directory.join("out");
+        // One ledger, or a directory of them.
+        let _ = fs::remove_file(&out).or_else(|_| fs::remove_dir_all(&out));
+        let (began, used) = (Instant::now(), used_by_children());
         let mut command = self.command(way, words);
         let output = command.output().map_err(|error| format!("{words:?}: {error}"))?;
-        let took = began.elapsed();
+        let took = Took { wall: began.elapsed().as_secs_f64(), used: used_by_children() - used };
         if !output.status.success() {
             return Err(format!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
         }
@@ -84,6 +86,19 @@ impl Place {
         let count = bytes.len() as u64;
         (count, bytes.iter().sum::<u64>().checked_div(count).unwrap_or(0))
     }
+}
+
+/// Seconds from begin to end; and of processors, those of `run` and of everything that it started included.
+struct Took {
+    wall: f64,
+    used: f64,
+}
+
+/// Seconds of processors that children which have ended have used, theirs included: fields 16 and 17 of `/proc/self/stat`, in hundredths.
+fn used_by_children() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 /// The least and the median.
@@ -165,43 +180,53 @@ fn a_build(place: &Place, rounds: u32) -> Result {
         });
         Ok(())
     };
-    let mut figures: [Vec<f64>; WAYS.len()] = Default::default();
+    let mut figures: [[Vec<f64>; 2]; WAYS.len()] = Default::default();
     let mut ledgers = 0;
     for _ in 0..rounds {
-        for ((_, way), column) in WAYS.iter().zip(&mut figures) {
+        for ((_, way), [wall, used]) in WAYS.iter().zip(&mut figures) {
             clean()?;
-            let (_, took) = place.output(*way, &["make", "-j2"])?;
-            column.push(took.as_secs_f64());
+            let took = place.output(*way, &["make", "-j2"])?.1;
+            wall.push(took.wall);
+            used.push(took.used);
             if *way == Some(&["--children"][..]) {
                 ledgers = place.finished().0;
             }
         }
     }
-    let [plain, run, children, other] = figures.map(least);
-    println!("\n| `make -j2` of {FILES} files, {ledgers} ledgers | s |\n|---|---|");
-    for ((name, _), (fastest, median)) in WAYS.iter().zip([plain, run, children, other]) {
-        println!("| {name} | {fastest:.2} ({median:.2}) |");
+    let figures = figures.map(|both| both.map(|figures| least(figures).0));
+    println!("\n| `make -j2` of {FILES} files, {ledgers} ledgers | s | of processors, s |\n|---|---|---|");
+    for ((name, _), [wall, used]) in WAYS.iter().zip(figures) {
+        println!("| {name} | {wall:.2} | {used:.2} |");
     }
-    let alone = alone(place)?;
+    let [[plain, plain_used], _, [children, children_used], _] = figures;
+    let (paid, paid_used) = alone(place)?;
     // Two at a time.
-    let paid = alone * FILES as f64 / 2.0;
-    let beyond = children.0 - plain.0 - paid;
-    println!("| its programs, each alone under `run` (but for what `run` itself takes), would add | {paid:.2} |");
-    println!("| so `--children` adds beyond that, of the plain time | {:.0} % |", beyond / plain.0 * 100.0);
+    let (paid, paid_used) = (paid * FILES as f64 / 2.0, paid_used * FILES as f64);
+    let part = |all: f64, plain: f64, paid: f64| (all - plain - paid) / plain * 100.0;
+    println!("| its programs, each alone, would add | {paid:.2} | {paid_used:.2} |");
+    println!(
+        "| so `--children` adds beyond that, of the plain time | {:.0} % | {:.0} % |",
+        part(children, plain, paid),
+        part(children_used, plain_used, paid_used)
+    );
     Ok(())
 }
 
-/// Seconds that the programs which compile a file pay when each is recorded alone, `run`'s own beginning and end left out: what
-/// `--children` adds to one compilation that nothing else runs beside.
-fn alone(place: &Place) -> Result<f64> {
+/// What the programs which compile a file pay when they alone are recorded, what `run` itself takes to begin and to end left out: what
+/// `--children` adds to one compilation that nothing else runs beside. Seconds, and those of processors.
+fn alone(place: &Place) -> Result<(f64, f64)> {
     let command = ["gcc", "-c", "-o", "alone.o", "0.c"];
-    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let (mut with, mut without, mut used) = (Vec::new(), Vec::new(), 0.0);
     for _ in 0..ALONE {
         // Of both `run` itself takes the same.
-        with.push(place.output(Some(&["--children"]), &command)?.1.as_secs_f64());
-        without.push(place.output(Some(&["--children=other"]), &command)?.1.as_secs_f64());
+        let (recorded, other) =
+            (place.output(Some(&["--children"]), &command)?.1, place.output(Some(&["--children=other"]), &command)?.1);
+        used += recorded.used - other.used;
+        with.push(recorded.wall);
+        without.push(other.wall);
     }
-    Ok(least(with).1 - least(without).1)
+    // Hundredths of a second are told: only the sum says something.
+    Ok((least(with).1 - least(without).1, used / ALONE as f64))
 }
 
 #[cfg(test)]

@@ -37,8 +37,14 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
         without_variables(output).join(OUTPUT).into()
     };
-    let mut finisher =
-        Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false, whereabouts: Vec::new() };
+    let mut finisher = Finisher {
+        pattern,
+        force: false,
+        fresh: BTreeSet::new(),
+        nameless: false,
+        whereabouts: Vec::new(),
+        shop: None,
+    };
     let mut failures = 0;
     for unfinished in found {
         if let Err(problem) = one(unfinished, arguments, &mut finisher) {

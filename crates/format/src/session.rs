@@ -350,6 +350,8 @@ pub mod process {
     pub const PPID: &str = "ppid";
     /// When it started: field 22 of `/proc/PID/stat`.
     pub const START_TICKS: &str = "start_ticks";
+    /// The namespace of these numbers, by the number that the kernel gives it.
+    pub const PID_NS: &str = "pid_ns";
     /// Its user.
     pub const UID: &str = "uid";
     /// The run.

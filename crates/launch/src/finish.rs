@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heapledger_format::FormatError;
@@ -17,15 +17,45 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::LaunchError;
 use crate::live::{Live, hold};
-use crate::output::{PatternNames, Pending, check, expand, remove_workplace};
+use crate::output::{PatternNames, Pending, Workplace, check, expand, remove_workplace};
 use crate::session::{Note, is_at};
 use crate::{startup, sys};
 
-/// A workplace, and the note that tells of it, if there is one.
-pub type Work = (PathBuf, Option<PathBuf>);
+/// The name of the workplace of a session's ledgers, but for what all workplaces' names have.
+const SHOP: &str = "ledgers";
 
-/// What is being written at this moment, and the note of it, to be removed by who ends this process in between.
-static WORKPLACE: Mutex<Option<Work>> = Mutex::new(None);
+/// A workplace, and the note that tells of it, if there is one.
+type Work = (PathBuf, Option<PathBuf>);
+
+/// Where something is being written at this moment, and the notes of it, to be removed by who ends this process in between.
+static WORKPLACES: Mutex<Vec<Work>> = Mutex::new(Vec::new());
+
+/// A workplace, as long as it is used.
+#[derive(Debug)]
+pub struct AtWork {
+    workplace: PathBuf,
+    /// Also removed.
+    _note: Option<Note>,
+}
+
+impl AtWork {
+    /// Remembers it, so that it goes if a signal ends this process.
+    pub fn in_place(workplace: &Path, note: Option<Note>) -> AtWork {
+        let path = note.as_ref().map(|note| note.path().to_owned());
+        workplaces().push((workplace.to_owned(), path));
+        AtWork { workplace: workplace.to_owned(), _note: note }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        workplaces().retain(|(workplace, _)| *workplace != self.workplace);
+    }
+}
+
+fn workplaces() -> MutexGuard<'static, Vec<Work>> {
+    WORKPLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A finished ledger.
 #[derive(Debug)]
@@ -50,6 +80,28 @@ pub struct Finisher {
     pub nameless: bool,
     /// What is known of where the program ran: see [`crate::machine`].
     pub whereabouts: Vec<(&'static str, String)>,
+    /// Where they are written, if they all go into one directory.
+    pub shop: Option<Shop>,
+}
+
+/// One workplace for the ledgers of a session: a directory for each would take longer than what is written in it.
+#[derive(Debug)]
+pub struct Shop {
+    workplace: Arc<Workplace>,
+    _at_work: AtWork,
+}
+
+impl Shop {
+    /// Makes it, inside `directory`; `ledgers` is where unfinished ones lie.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(directory: &Path, ledgers: &Path, session: &str) -> Result<Shop, LaunchError> {
+        let workplace = Workplace::beside(&directory.join(SHOP)).map_err(LaunchError::NoWorkplace)?;
+        let note = Note::of_session(ledgers, session, workplace.path());
+        let at_work = AtWork::in_place(workplace.path(), Some(note));
+        Ok(Shop { workplace: Arc::new(workplace), _at_work: at_work })
+    }
 }
 
 impl Finisher {
@@ -69,17 +121,26 @@ impl Finisher {
         if !self.nameless && !is_at(ledger.as_file(), &live.path) {
             return Err(LaunchError::FinishedByAnother(live.path.clone()));
         }
+        // Its program has ended.
+        ledger.rests()?;
         let process = ledger.process();
         let program = process.program().unwrap_or_else(|| "unknown".to_owned());
         let names = PatternNames { program: OsStr::new(&program), pid: process.pid().unwrap_or(0), index: None };
         let wanted = expand(&self.pattern, &names)?;
         check(&wanted)?;
-        let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;
-        let note = Note::new(live, pending.workplace());
-        remember(Some((pending.workplace().to_owned(), Some(note.path().to_owned()))));
-        let result = self.write(ledger, pending, more, progress);
-        remember(None);
-        let written = result?;
+        let written = match &self.shop {
+            Some(shop) => {
+                let pending = Pending::written_in(&shop.workplace, wanted);
+                self.write(ledger, pending, more, progress)?
+            }
+            None => {
+                let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;
+                let at_work = AtWork::in_place(pending.workplace(), Some(Note::new(live, pending.workplace())));
+                let written = self.write(ledger, pending, more, progress);
+                drop(at_work);
+                written?
+            }
+        };
         // Without a name, or another has it by now.
         if is_at(ledger.as_file(), &live.path) {
             fs::remove_file(&live.path).map_err(|reason| LaunchError::NotRemoved(live.path.clone(), reason))?;
@@ -127,7 +188,7 @@ pub fn abandon_when_told() {
 }
 
 /// The message for a person: about the file that was asked for, not about our temporary one.
-pub fn plain(error: SourceError, wanted: &std::path::Path) -> LaunchError {
+pub fn plain(error: SourceError, wanted: &Path) -> LaunchError {
     match error {
         SourceError::Write { reason, .. } if reason.kind() == io::ErrorKind::StorageFull => {
             LaunchError::DiskFull(wanted.to_owned())
@@ -163,14 +224,9 @@ fn is_blank(file: &File) -> bool {
     file.read_at(&mut bytes, 0).is_ok_and(|there| bytes.iter().take(there).all(|byte| *byte == 0))
 }
 
-/// Notes what is being written from now on; `None`: it is done, or was removed.
-pub fn remember(workplace: Option<Work>) {
-    *WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner) = workplace;
-}
-
 /// Removes what is half written. For a thread that is about to end this process.
 pub fn abandon() {
-    if let Some((workplace, note)) = WORKPLACE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    for (workplace, note) in workplaces().drain(..) {
         remove_workplace(&workplace);
         let _ = note.map(fs::remove_file);
     }

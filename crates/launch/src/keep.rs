@@ -61,6 +61,8 @@ pub struct Keeper {
     kept: Vec<Kept>,
     children: Option<File>,
     looks: Option<Looks>,
+    /// Processes come and go, each with a file in the directory: the news of those wake nobody.
+    has_family: bool,
 }
 
 impl Keeper {
@@ -79,6 +81,7 @@ impl Keeper {
             kept: Vec::new(),
             children: None,
             looks: None,
+            has_family: false,
         };
         keeper.watch();
         if getuid().is_root()
@@ -89,6 +92,16 @@ impl Keeper {
             keeper.watch_others();
         }
         keeper
+    }
+
+    /// From now on, once there is a ledger, others are looked for now and then only: children are recorded, too.
+    pub(crate) fn expect_children(&mut self) {
+        self.has_family = true;
+    }
+
+    /// Whether the news of the directory are of others most of the time.
+    fn is_crowded(&self) -> bool {
+        self.has_family && !self.kept.is_empty()
     }
 
     fn watch_others(&mut self) {
@@ -120,12 +133,12 @@ impl Keeper {
 
     /// Becomes readable when there is something to look at.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inotify.as_ref().filter(|_| self.watched.is_some()).map(AsFd::as_fd)
+        self.inotify.as_ref().filter(|_| self.watched.is_some() && !self.is_crowded()).map(AsFd::as_fd)
     }
 
     /// When to look in any case.
     pub fn patience(&self) -> Option<Duration> {
-        let again = (self.watched.is_none() || self.removed).then_some(LOOK_AGAIN);
+        let again = (self.watched.is_none() || self.removed || self.is_crowded()).then_some(LOOK_AGAIN);
         let looks = self.looks.as_ref().filter(|_| !self.kept.is_empty()).map(Looks::patience);
         again.into_iter().chain(looks).min()
     }
@@ -142,6 +155,11 @@ impl Keeper {
             for event in events {
                 // Without a name it is about the directory: it is gone, or too much has happened.
                 let name = event.name.as_ref().map(|name| name.as_encoded_bytes());
+                // Others look after those, and there may be thousands.
+                let of_name = event.name.as_ref().and_then(|name| Live::from_path(Path::new(name)));
+                if of_name.is_some_and(|live| live.pid.is_some()) {
+                    continue;
+                }
                 let is_ours = name.is_none_or(|name| {
                     name.starts_with(self.session.as_bytes()) || name.starts_with(DIRECTORY.as_bytes())
                 });
@@ -167,7 +185,7 @@ impl Keeper {
 
     /// Of the process that was started. Those of others are for [`crate::family`], or who finds them later.
     fn own_ledgers(&self) -> impl Iterator<Item = Live> + use<> {
-        live::of_session(&self.base, &self.session).into_iter().filter(|live| live.pid.is_none())
+        live::of_session(&self.base, &self.session, |live| live.pid.is_none()).into_iter()
     }
 
     fn open_new(&mut self) {
@@ -402,6 +420,23 @@ mod tests {
         assert_eq!(keeper.kept.iter().map(Kept::was_removed).collect::<Vec<_>>(), [true, true, false]);
         fs::remove_file(place.directory().join(format!("{SESSION}.children"))).expect("removed");
         assert_eq!(texts(keeper), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn ledgers_of_children_wake_nobody() {
+        let place = Place::new("children");
+        let mut keeper = Keeper::new(&place.0, SESSION);
+        keeper.expect_children();
+        assert!(keeper.descriptor().is_some(), "the first ledger is waited for");
+        place.put(&format!("{SESSION}-0.hlive"), "first");
+        keeper.look();
+        assert!(keeper.descriptor().is_none() && keeper.patience() == Some(LOOK_AGAIN));
+        place.put(&format!("{SESSION}-0-4711.hlive"), "a child's");
+        place.put(&format!("{SESSION}-1.hlive"), "second");
+        fs::remove_file(place.directory().join(format!("{SESSION}-0-4711.hlive"))).expect("removed");
+        keeper.look();
+        assert!(!keeper.removed && !keeper.missed());
+        assert_eq!(texts(keeper), ["first", "second"]);
     }
 
     /// As a ledger begins.

@@ -105,16 +105,19 @@ pub fn directories_in(base: &Path) -> Vec<PathBuf> {
 }
 
 /// The ledgers of one run, those of a directory in the order in which its programs were. What a process of ours has become
-/// by giving up its rights lies in another user's directory, which counts from 0 again.
-pub fn of_session(base: &Path, session: &str) -> Vec<Live> {
+/// by giving up its rights lies in another user's directory, which counts from 0 again. Only `wanted` ones: there may be thousands.
+pub fn of_session(base: &Path, session: &str, wanted: impl Fn(&Live) -> bool) -> Vec<Live> {
     let mut all = Vec::new();
     for directory in directories_in(base) {
-        all.extend(list(&directory).unwrap_or_default().into_iter().filter(|live| {
-            // No link, no pipe: another user can put anything there.
-            live.session == session && fs::symlink_metadata(&live.path).is_ok_and(|meta| meta.is_file())
-        }));
+        let there = list(&directory).unwrap_or_default().into_iter();
+        all.extend(there.filter(|live| live.session == session && wanted(live) && is_file(live)));
     }
     all
+}
+
+/// No link, no pipe: another user can put anything there.
+pub fn is_file(live: &Live) -> bool {
+    fs::symlink_metadata(&live.path).is_ok_and(|meta| meta.is_file())
 }
 
 /// Chooses the base, with room for a ledger of so many bytes, and makes the ledger directory in it.

@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heapledger_format::session::ending;
@@ -113,13 +114,19 @@ pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A directory of ours to write in, which is removed in the end.
+#[derive(Debug)]
+pub struct Workplace {
+    path: PathBuf,
+    /// Tells those who find the directory that somebody is at work there.
+    _lock: Option<Lock>,
+}
+
 /// A file that is not there under its own name until it is complete.
 #[derive(Debug)]
 pub struct Pending {
     wanted: PathBuf,
-    workplace: PathBuf,
-    /// Tells those who find the directory that somebody is at work there.
-    _lock: Option<Lock>,
+    workplace: Arc<Workplace>,
 }
 
 /// Whether a directory is a workplace, `.NAME.PID.part`, whose owner is gone. `None` if it is no workplace of ours at all, or not there.
@@ -170,30 +177,60 @@ pub fn abandoned_in(directory: &Path) -> Vec<PathBuf> {
     paths.filter(|path| abandoned(path) == Some(true)).collect()
 }
 
-impl Pending {
-    /// Makes a directory beside the wanted file, to write in: so it is on the same file system, and whatever is
+impl Workplace {
+    /// Makes it beside the file that is wanted, or the first of several: so it is on the same file system, and whatever is
     /// left half done there can be removed as a whole.
-    pub fn new(wanted: PathBuf) -> io::Result<Pending> {
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn beside(wanted: &Path) -> io::Result<Workplace> {
         let mut name = OsString::from(".");
         name.push(wanted.file_name().unwrap_or_default());
         name.push(format!(".{}{}", std::process::id(), ending::PART));
-        let workplace = wanted.with_file_name(name);
-        let mut made = DirBuilder::new().mode(0o700).create(&workplace);
+        let path = wanted.with_file_name(name);
+        let mut made = DirBuilder::new().mode(0o700).create(&path);
         // One that was killed had the number that we have now, as in containers, where numbers are small.
         if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
-            && abandoned(&workplace) == Some(true)
+            && abandoned(&path) == Some(true)
         {
-            remove_workplace(&workplace);
-            made = DirBuilder::new().mode(0o700).create(&workplace);
+            remove_workplace(&path);
+            made = DirBuilder::new().mode(0o700).create(&path);
         }
         made?;
-        let lock = File::open(&workplace).ok().and_then(|file| Lock::take(file, LockKind::Shared).ok());
-        Ok(Pending { wanted, workplace, _lock: lock })
+        let lock = File::open(&path).ok().and_then(|file| Lock::take(file, LockKind::Shared).ok());
+        Ok(Workplace { path, _lock: lock })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        remove_workplace(&self.path);
+    }
+}
+
+impl Pending {
+    /// Makes a directory beside the wanted file, to write in.
+    ///
+    /// # Errors
+    /// If there can be none.
+    pub fn new(wanted: PathBuf) -> io::Result<Pending> {
+        let workplace = Arc::new(Workplace::beside(&wanted)?);
+        Ok(Pending { wanted, workplace })
+    }
+
+    /// Written in a workplace that is there already, and that nothing else is written in at the same time.
+    pub fn written_in(workplace: &Arc<Workplace>, wanted: PathBuf) -> Pending {
+        Pending { wanted, workplace: Arc::clone(workplace) }
     }
 
     /// Where to write.
     pub fn temporary(&self) -> PathBuf {
-        self.workplace.join(TEMPORARY)
+        self.workplace.path.join(TEMPORARY)
     }
 
     /// The file to write to, for nobody else: names of functions, paths and arguments are in it, as in a ledger.
@@ -206,12 +243,12 @@ impl Pending {
 
     /// Where to copy a live ledger to, before it is packed.
     pub fn copy(&self) -> PathBuf {
-        self.workplace.join(COPY)
+        self.workplace.path.join(COPY)
     }
 
     /// The directory to remove if it comes to nothing.
     pub fn workplace(&self) -> &Path {
-        &self.workplace
+        &self.workplace.path
     }
 
     /// Gives the file its name, or a free one like it. Files in `fresh` were written by us just now: those are not
@@ -246,12 +283,6 @@ impl Pending {
     /// The name that was asked for.
     pub fn wanted(&self) -> &Path {
         &self.wanted
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        remove_workplace(&self.workplace);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What lies beside the ledgers of a run: a sign that its `run` lives, notes of the recorder, and where a finished ledger
 //! is being written. And what is left of them when nobody needs them any more.
 //!
-//! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`.
+//! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`, `SESSION.part`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -120,13 +120,22 @@ pub fn children(lines: &str) -> u64 {
 }
 
 /// Writes down where a finished ledger is being written, for `recover`, should we be killed meanwhile. Gone when dropped.
+#[derive(Debug)]
 pub struct Note(PathBuf);
 
 impl Note {
     /// Writes it. Without it, because nothing can be written there, the workplace is found only by a `recover` that writes to the
     /// same directory.
     pub fn new(live: &Live, workplace: &Path) -> Note {
-        let path = note_of(&live.path);
+        Note::at(note_of(&live.path), workplace)
+    }
+
+    /// The same, of all ledgers of a session.
+    pub fn of_session(directory: &Path, session: &str, workplace: &Path) -> Note {
+        Note::at(beside(directory, session, ending::PART), workplace)
+    }
+
+    fn at(path: PathBuf, workplace: &Path) -> Note {
         let whole = std::path::absolute(workplace).unwrap_or_else(|_| workplace.to_owned());
         let _ = fs::remove_file(&path);
         let _ = std::os::unix::fs::symlink(whole, &path);

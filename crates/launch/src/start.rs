@@ -62,7 +62,10 @@ impl Session {
         if settings.variable().len() > VARIABLE_MAX || settings.labels_bytes() > LABELS_BYTES_MAX {
             return Err(Unready { why: LaunchError::OptionsTooLong, asked });
         }
-        let (keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));
+        let (mut keeper, sign) = (Keeper::new(&base, &name), Sign::put_up(&live::directory_in(&base), &name));
+        if settings.get(Key::Children).is_some() {
+            keeper.expect_children();
+        }
         Ok(Session { base, name, libraries, expected: true, keeper, sign })
     }
 }

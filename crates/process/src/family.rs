@@ -128,14 +128,21 @@ pub(crate) fn wanted(request: &Request, session: u64) -> Wanted {
     if request.children.bytes().is_empty() {
         return Wanted::Refused;
     }
+    // To look for its name takes as long as much of what begins then.
+    if request.children.bytes() != b"*" && !is_chosen(request) {
+        return Wanted::NotChosen;
+    }
+    if is_full(request, session) { Wanted::Refused } else { Wanted::Yes }
+}
+
+/// Whether the process is called as one of those that are asked for.
+#[inline(never)]
+fn is_chosen(request: &Request) -> bool {
     let exe = process::executable::<PATH_BYTES_MAX>();
     let is = |name: &[u8]| children_match(request.children.bytes(), name);
     let name = exe.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
     // A script goes by its interpreter's name, or its own.
-    if !is(name) && !is(process::program::<256>().bytes()) {
-        return Wanted::NotChosen;
-    }
-    if is_full(request, session) { Wanted::Refused } else { Wanted::Yes }
+    is(name) || is(process::program::<256>().bytes())
 }
 
 /// Whether `run` wants no more of them.

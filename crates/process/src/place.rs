@@ -99,8 +99,9 @@ impl Opening<'_> {
             return self.create(ledger, None, bytes_max);
         }
         let named = BASES.map(|base| match base {
-            Base::Variable(name) => process::environment::<PATH_BYTES_MAX>(name.as_bytes()),
-            Base::Path(_) => None,
+            // To read the environment takes as long as the rest of this.
+            Base::Variable(name) if request.dir().is_none() => process::environment::<PATH_BYTES_MAX>(name.as_bytes()),
+            Base::Variable(_) | Base::Path(_) => None,
         });
         let mut left = [None; BASES.len()];
         for ((place, base), named) in left.iter_mut().zip(BASES).zip(&named) {

@@ -347,6 +347,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
     let described = number(key::PID, u64::from(syscall::getpid()))
         && number(key::PPID, u64::from(syscall::getppid()))
         && number(key::START_TICKS, process::start_ticks())
+        && process::pid_namespace().is_none_or(|namespace| number(key::PID_NS, namespace))
         && request.forked.as_ref().is_none_or(|forked| {
             let mut id = Text::<40>::new();
             for part in forked.ledger.chunks(8) {

@@ -254,6 +254,17 @@ impl Ledger {
         &self.header
     }
 
+    /// Nobody writes it any more, as the caller knows: what it says of its sections is read once more, and then believed.
+    ///
+    /// # Errors
+    /// If it can no longer be read.
+    pub fn rests(&self) -> Result<(), SourceError> {
+        match &self.store {
+            Store::Live(live) => live.rests(),
+            Store::Finished(_) => Ok(()),
+        }
+    }
+
     /// The header as it is now.
     ///
     /// # Errors
@@ -295,7 +306,8 @@ impl Ledger {
             return Life::Ended;
         }
         let (pid, start_ticks) = (Some(known).filter(|pid| *pid != 0), self.start_ticks());
-        let (life, pid) = Writer { pid, inner_pid, start_ticks, inode: self.inode }.life();
+        let namespace = self.process.number(key::PID_NS);
+        let (life, pid) = Writer { pid, inner_pid, namespace, start_ticks, inode: self.inode }.life();
         let here = if life == Life::Ended { PID_GONE } else { pid.unwrap_or(0) };
         self.pid_here.store(here, Ordering::Relaxed);
         life

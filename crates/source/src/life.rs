@@ -24,6 +24,8 @@ pub(crate) struct Writer {
     pub(crate) pid: Option<u32>,
     /// Its number as it knows itself, in its own namespace.
     pub(crate) inner_pid: u32,
+    /// The namespace of that, if it is known.
+    pub(crate) namespace: Option<u64>,
     /// Field 22 of `/proc/PID/stat`; `None` if the program could not look (no `/proc`).
     pub(crate) start_ticks: Option<u64>,
     /// The ledger's file.
@@ -38,6 +40,9 @@ impl Writer {
             return (self.life_of(pid), Some(pid));
         }
         // In a container it has another number there than here. A process of the same namespace has one number.
+        if self.namespace.is_some() && self.namespace == system::pid_namespace() {
+            return (Life::Ended, None);
+        }
         let elsewhere = system::processes_in_namespaces().find(|pid| self.is(*pid));
         elsewhere.map_or((Life::Ended, None), |pid| (self.life_of(pid), Some(pid)))
     }

@@ -1,6 +1,6 @@
 //! A ledger that a program maps, or mapped when it died: sections in place, in a sparse file.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use heapledger_format::SectionKind;
 use heapledger_format::header::{HEADER_BYTES_MAX, Header};
@@ -28,19 +28,42 @@ pub(crate) struct Live {
     pub(crate) file: LedgerFile,
     blocks: Mutex<Cache<(u16, u64)>>,
     damage: Mutex<Damage>,
+    /// What it says of itself when nobody writes it any more.
+    rest: OnceLock<Rest>,
+}
+
+#[derive(Debug)]
+struct Rest {
+    header: Box<Header>,
+    /// How long the file is, if the ledger is the file.
+    end: Option<u64>,
 }
 
 impl Live {
     pub(crate) fn new(file: LedgerFile) -> Live {
-        Live { file, blocks: Mutex::new(Cache::new(CACHE_BYTES)), damage: Mutex::default() }
+        Live { file, blocks: Mutex::new(Cache::new(CACHE_BYTES)), damage: Mutex::default(), rest: OnceLock::new() }
     }
 
     pub(crate) fn damage(&self) -> Damage {
         *locked(&self.damage)
     }
 
+    /// Nobody writes it any more: what it says of itself is read once, now, and not again for each section.
+    pub(crate) fn rests(&self) -> Result<(), SourceError> {
+        let _ = self.rest.set(Rest { header: Box::new(self.header()?), end: self.end()? });
+        Ok(())
+    }
+
+    /// How long the file is, if the ledger is the file.
+    fn end(&self) -> Result<Option<u64>, SourceError> {
+        Ok(if self.file.is_in_parts() { None } else { Some(self.file.metadata()?.len()) })
+    }
+
     /// The header as it is now.
     pub(crate) fn header(&self) -> Result<Header, SourceError> {
+        if let Some(rest) = self.rest.get() {
+            return Ok((*rest.header).clone());
+        }
         let mut bytes = vec![0u8; HEADER_BYTES_MAX];
         let there = self.file.read_at(&mut bytes, 0)?;
         Header::parse(bytes.get(..there).unwrap_or(&[]))
@@ -49,11 +72,20 @@ impl Live {
 
     /// The readable part of a section: never above what is backed by storage, never behind the end of the file.
     pub(crate) fn extent(&self, header: &Header, kind: impl Into<u16>) -> Result<Extent, SourceError> {
+        let kind = kind.into();
+        if let Some(rest) = self.rest.get() {
+            let section = rest.header.section(kind);
+            return section.map_or_else(|| Ok(Extent::default()), |section| self.extent_of(header, section, rest.end));
+        }
         let Some(place) = header.row_at(kind) else { return Ok(Extent::default()) };
         let mut bytes = [0u8; 40];
         let bytes = bytes.get_mut(..row::bytes(header.codec.word)).unwrap_or(&mut []);
         self.file.read_at(bytes, place as u64)?;
-        let section = SectionRow::read(header.codec, bytes);
+        self.extent_of(header, &SectionRow::read(header.codec, bytes), None)
+    }
+
+    /// The same, of a section whose row says this, in a file that ends at `end`, if that is known.
+    fn extent_of(&self, header: &Header, section: &SectionRow, end: Option<u64>) -> Result<Extent, SourceError> {
         if section.element_bytes == 0 || section.offset < header.bytes() as u64 {
             if section.used > 0 {
                 locked(&self.damage).header = true;
@@ -61,7 +93,7 @@ impl Live {
             return Ok(Extent::default());
         }
         let element_bytes = u64::from(section.element_bytes);
-        let end = self.file.end_from(section.offset)?;
+        let end = end.map_or_else(|| self.file.end_from(section.offset), Ok)?;
         let there = end.saturating_sub(section.offset) / element_bytes;
         let wanted = section.used.min(section.backed).min(section.capacity);
         if wanted > there {
@@ -75,11 +107,12 @@ impl Live {
         })
     }
 
-    /// What the file misses of the sections that its header tells of.
+    /// What the file misses of the sections that its header tells of. The header has just been read.
     pub(crate) fn check_length(&self, header: &Header) -> Result<(), SourceError> {
         let mut missing = 0u64;
+        let end = self.end()?;
         for section in header.sections() {
-            let extent = self.extent(header, section.kind)?;
+            let extent = self.extent_of(header, section, end)?;
             if extent.element_bytes != 0 {
                 let there = section.used.min(section.backed).min(section.capacity);
                 missing = there.saturating_sub(extent.count).saturating_add(missing);

@@ -114,9 +114,19 @@ pub fn processes() -> impl Iterator<Item = u32> {
 /// The processes that have another number in a namespace of their own than here, as far as they may be looked into.
 /// One look at each: there may be thousands.
 pub(crate) fn processes_in_namespaces() -> impl Iterator<Item = u32> {
-    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let own = namespace("self");
-    processes().filter(move |pid| namespace(&pid.to_string()).is_some_and(|other| Some(other) != own))
+    let own = pid_namespace();
+    processes().filter(move |pid| pid_namespace_of(&pid.to_string()).is_some_and(|other| Some(other) != own))
+}
+
+/// The number of the namespace in which this process has its number.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    pid_namespace_of("self")
+}
+
+/// The link leads to `pid:[4026531836]`.
+fn pid_namespace_of(pid: &str) -> Option<u64> {
+    let link = std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// Whether the process has been killed and has not noticed yet, or dumps core.

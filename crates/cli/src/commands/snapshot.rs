@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use heapledger_analysis::{Note, Seen};
 use heapledger_format::session::process as key;
-use heapledger_launch::finish::{abandon_when_told, plain, remember};
+use heapledger_launch::finish::{AtWork, abandon_when_told, plain};
 use heapledger_launch::output::{PatternNames, Pending, check, expand};
 use heapledger_launch::snapshot::{copy, held_copy};
 use heapledger_report::{Report, SnapshotReport, clean, sentence};
@@ -89,9 +89,9 @@ fn take(args: &SnapshotArgs) -> Result<()> {
     check(&first)?;
     abandon_when_told();
     let pending = Pending::new(first.clone()).context("the snapshot cannot be written")?;
-    remember(Some((pending.workplace().to_owned(), None)));
+    let at_work = AtWork::in_place(pending.workplace(), None);
     let result = write(args, &live, &pending);
-    remember(None);
+    drop(at_work);
     let (snapshot, bytes) = result?;
     let numbered = name(1)? != first;
     let names = (0..).map_while(|index| match (numbered, index) {

@@ -70,6 +70,7 @@ pub(crate) fn finish(
         fresh: BTreeSet::new(),
         nameless: true,
         whereabouts: machine::described(arguments.machine_id),
+        shop: None,
     };
     let mut progress = None;
     let family = outcome.family.map(|family| family.directory.as_path());

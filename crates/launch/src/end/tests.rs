@@ -34,7 +34,7 @@ fn put(session: &Session, image: u32, program: &str) -> PathBuf {
 
 fn finisher(scratch: &Scratch) -> Finisher {
     let pattern = scratch.join("%n.hl").into();
-    Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: true, whereabouts: Vec::new() }
+    Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: true, whereabouts: Vec::new(), shop: None }
 }
 
 /// The program was killed by signal 9.

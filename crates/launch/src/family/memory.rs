@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heapledger_format::header::HEADER_BYTES_MAX;
@@ -11,7 +10,7 @@ use heapledger_source::FamilyMemory;
 
 use super::now_unix_ns;
 use super::watch::Child;
-use crate::live;
+use crate::live::Live;
 
 /// Between two looks at first.
 const STEP: Duration = Duration::from_millis(10);
@@ -24,22 +23,18 @@ const MOST: usize = 8;
 
 /// What is looked at, and when.
 pub(super) struct Memory {
-    base: PathBuf,
-    session: String,
     pid: u32,
     start_ticks: u64,
     begun: Instant,
     next: Instant,
     /// The newest ledger of the program that was started.
-    first: Option<(PathBuf, File)>,
+    first: Option<(Live, File)>,
 }
 
 impl Memory {
-    pub(super) fn new(base: &Path, session: &str, pid: u32) -> Memory {
+    pub(super) fn new(pid: u32) -> Memory {
         let begun = Instant::now();
         Memory {
-            base: base.to_owned(),
-            session: session.to_owned(),
             pid,
             start_ticks: heapledger_source::start_ticks(pid).unwrap_or_default(),
             begun,
@@ -67,7 +62,6 @@ impl Memory {
 
     /// What they hold now; `None` if none is there.
     pub(super) fn look<'c>(&mut self, children: impl Iterator<Item = &'c Child>) -> Option<FamilyMemory> {
-        self.find_first();
         let first = self.first.as_ref().map(|(_, file)| (self.pid, self.start_ticks, live_bytes(file)));
         let others = children.filter_map(|child| {
             let process = child.process.as_ref()?;
@@ -93,16 +87,11 @@ impl Memory {
         Some(memory)
     }
 
-    /// The ledger of what the program has become last.
-    fn find_first(&mut self) {
-        let lives = live::of_session(&self.base, &self.session);
-        let Some(newest) = lives.into_iter().filter(|live| live.pid.is_none()).max_by_key(|live| live.image) else {
-            return;
-        };
-        if self.first.as_ref().is_none_or(|(path, _)| *path != newest.path)
-            && let Ok(file) = File::open(&newest.path)
-        {
-            self.first = Some((newest.path, file));
+    /// A ledger of the program that was started has appeared: that of what it has become last counts.
+    pub(super) fn add_first(&mut self, live: Live) {
+        let is_newest = self.first.as_ref().is_none_or(|(first, _)| first.image <= live.image);
+        if is_newest && let Ok(file) = File::open(&live.path) {
+            self.first = Some((live, file));
         }
     }
 }

@@ -12,15 +12,15 @@ use heapledger_format::session::{ending, process as key};
 use heapledger_source::{FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
 use heapledger_source::{Ledger, Life, More};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::read;
 
 use super::memory::Memory;
+use super::news::News;
 use super::outside::Outside;
 use super::told_end::{ToldEnd, how_unwaited};
 use super::{FamilyOutcome, FamilyPlan, Word, has_exited, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
-use crate::finish::{self, Finisher};
+use crate::finish::{self, Finisher, Shop};
 use crate::live::{self, Live};
 use crate::sys;
 
@@ -30,8 +30,6 @@ const HELD_MAX: usize = 128;
 const TOLD_MAX: usize = 128;
 /// The others are asked after so often.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// Ledgers are looked for so often at least.
-const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 /// Finished at a time, before others are looked at.
 const AT_A_TIME: usize = 8;
 /// A recorder that has not begun after this time never will, if nobody has its file.
@@ -70,6 +68,13 @@ impl Child {
     }
 }
 
+/// By its process's number, and which program of that it is: those of one process are beside each other.
+type Key = (u32, u32, PathBuf);
+
+fn key_of(live: &Live) -> Key {
+    (live.pid.unwrap_or_default(), live.image, live.path.clone())
+}
+
 fn open(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
@@ -80,16 +85,14 @@ pub(super) struct Watch {
     plan: FamilyPlan,
     writer: FamilyWriter,
     told: OwnedFd,
-    inotify: Option<Inotify>,
-    children: BTreeMap<PathBuf, Child>,
+    news: News,
+    children: BTreeMap<Key, Child>,
     finisher: Finisher,
     memory: Memory,
     outside: Outside,
     /// Ledgers that cannot be finished, so that it is not tried for ever.
     given_up: BTreeSet<PathBuf>,
     appeared: u64,
-    /// When ledgers were last looked for.
-    looked: Option<Instant>,
     is_full: bool,
     outcome: FamilyOutcome,
 }
@@ -102,26 +105,25 @@ impl Watch {
         writer: FamilyWriter,
         told: OwnedFd,
     ) -> Watch {
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let finisher = Finisher {
             pattern: ledger_in(&outcome.directory, 0),
             force: false,
             fresh: BTreeSet::new(),
             nameless: true,
             whereabouts: plan.whereabouts.clone(),
+            shop: None,
         };
         Watch {
-            memory: Memory::new(&plan.base, &plan.session, pid),
+            memory: Memory::new(pid),
             outside: Outside::new(pid, &plan.session),
+            news: News::new(&plan.base, &plan.session),
             plan,
             writer,
             told,
-            inotify,
             children: BTreeMap::new(),
             finisher,
             given_up: BTreeSet::new(),
             appeared: 0,
-            looked: None,
             is_full: false,
             outcome,
         }
@@ -154,64 +156,36 @@ impl Watch {
         self.last_look(told)
     }
 
-    fn directories(&self) -> Vec<PathBuf> {
-        live::directories_in(&self.plan.base)
-    }
-
     fn look_for_new(&mut self) {
-        // Where nobody tells of news they are looked for now and then; and all that there is, when the end has come.
-        if self.has_news() || self.looked.is_none_or(|looked| looked.elapsed() > LOOK_ANYWAY) {
-            self.looked = Some(Instant::now());
-            self.list();
+        let (children, given_up) = (&self.children, &self.given_up);
+        let known = |live: &Live| children.contains_key(&key_of(live)) || given_up.contains(&live.path);
+        for live in self.news.appeared(known) {
+            if live.pid.is_none() {
+                self.memory.add_first(live);
+                continue;
+            }
+            self.appeared += 1;
+            let mut child = Child::new(live);
+            child.file = if self.children.len() < HELD_MAX { open(&child.live.path).ok() } else { None };
+            // At once, for a short one may soon be gone: whether it is the process that is meant is seen when its ledger says so.
+            child.end = child.live.pid.filter(|_| self.told_of() < TOLD_MAX).and_then(ToldEnd::of);
+            self.children.insert(key_of(&child.live), child);
         }
         self.note_begun();
-    }
-
-    /// Whether something was made in a directory of ledgers, as far as the system tells.
-    fn has_news(&self) -> bool {
-        let mut has_news = false;
-        while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
-            has_news |= !events.is_empty();
-            if events.is_empty() {
-                break;
-            }
-        }
-        has_news
-    }
-
-    /// Finds ledgers that have appeared.
-    fn list(&mut self) {
-        for directory in self.directories() {
-            if let Some(inotify) = &self.inotify {
-                let _ = inotify.add_watch(&directory, AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
-            }
-        }
-        for live in live::of_session(&self.plan.base, &self.plan.session) {
-            let is_known =
-                live.pid.is_none() || self.children.contains_key(&live.path) || self.given_up.contains(&live.path);
-            if !is_known {
-                self.appeared += 1;
-                let mut child = Child::new(live);
-                child.file = if self.children.len() < HELD_MAX { open(&child.live.path).ok() } else { None };
-                // At once, for a short one may soon be gone: whether it is the process that is meant is seen when its ledger says so.
-                child.end = child.live.pid.filter(|_| self.told_of() < TOLD_MAX).and_then(ToldEnd::of);
-                self.children.insert(child.live.path.clone(), child);
-            }
-        }
     }
 
     /// Looks whether those that have appeared have begun to record.
     fn note_begun(&mut self) {
         let mut begun = Vec::new();
-        for (path, child) in self.children.iter_mut().filter(|(_, child)| child.process.is_none()) {
+        for (key, child) in self.children.iter_mut().filter(|(_, child)| child.process.is_none()) {
             if let Ok(Some(ledger)) = child.ledger() {
                 child.process = Some(process_of(&ledger, None));
-                begun.push(path.clone());
+                begun.push(key.clone());
             }
         }
-        for path in begun {
+        for key in begun {
             let is_room = self.told_of() < TOLD_MAX;
-            let Some(child) = self.children.get_mut(&path) else { continue };
+            let Some(child) = self.children.get_mut(&key) else { continue };
             let Some(process) = &child.process else { continue };
             let is_it = |end: &ToldEnd| end.is_of(process.pid, process.start_ticks);
             let again = || ToldEnd::of(process.pid).filter(|_| is_room);
@@ -241,38 +215,37 @@ impl Watch {
     /// Notes which programs are over, and finishes the ledgers of some of them. True if there are more.
     fn end_those_that_ended(&mut self) -> bool {
         let living = self.children.iter().filter(|(_, child)| child.over.is_none());
-        let living: Vec<PathBuf> = living.map(|(path, _)| path.clone()).collect();
+        let living: Vec<Key> = living.map(|(key, _)| key.clone()).collect();
         let mut gone = Vec::new();
-        for path in living {
-            let Some(child) = self.children.get(&path) else { continue };
+        for key in living {
+            let Some(child) = self.children.get(&key) else { continue };
             match self.how_it_is(child) {
                 Is::There => {}
                 Is::Blank => {
-                    self.children.remove(&path);
-                    let _ = fs::remove_file(&path);
+                    let _ = fs::remove_file(&child.live.path);
+                    self.children.remove(&key);
                 }
-                Is::Over => gone.push((path, now_unix_ns())),
+                Is::Over => gone.push((key, now_unix_ns())),
             }
         }
         if !gone.is_empty() {
             // What it became by exec may have begun, and ended, since ledgers were last looked for.
-            self.list();
-            self.note_begun();
+            self.look_for_new();
         }
-        for (path, seen_unix_ns) in gone {
-            let Some(child) = self.children.get(&path) else { continue };
+        for (key, seen_unix_ns) in gone {
+            let Some(child) = self.children.get(&key) else { continue };
             let (end, heir) = (self.how_it_ended(child), self.heir_of(child));
-            let Some(child) = self.children.get_mut(&path) else { continue };
+            let Some(child) = self.children.get_mut(&key) else { continue };
             child.over = Some((seen_unix_ns, end));
             let told = child.end.take();
-            if let Some(heir) = heir.and_then(|path| self.children.get_mut(&path)) {
+            if let Some(heir) = heir.and_then(|key| self.children.get_mut(&key)) {
                 heir.end = heir.end.take().or(told);
             }
         }
         let over = self.children.iter().filter(|(_, child)| child.over.is_some());
-        let over: Vec<PathBuf> = over.take(AT_A_TIME + 1).map(|(path, _)| path.clone()).collect();
-        for path in over.iter().take(AT_A_TIME) {
-            if let Some(child) = self.children.remove(path) {
+        let over: Vec<Key> = over.take(AT_A_TIME + 1).map(|(key, _)| key.clone()).collect();
+        for key in over.iter().take(AT_A_TIME) {
+            if let Some(child) = self.children.remove(key) {
                 let (ended_unix_ns, end) = child.over.unwrap_or_default();
                 self.finish(&child, end, ended_unix_ns);
                 // Those that have begun meanwhile may end before all of these are finished.
@@ -298,16 +271,15 @@ impl Watch {
     /// What has the next ledger of the process: by exec it has become that.
     fn became_another(&self, child: &Child, process: &FamilyProcess) -> Option<&Child> {
         let same = |other: &FamilyProcess| other.start_ticks == process.start_ticks;
-        self.children.values().find(|other| {
-            let is_later = other.live.pid == child.live.pid && other.live.image > child.live.image;
-            is_later && other.process.as_ref().is_none_or(same)
-        })
+        let (pid, image, _) = key_of(&child.live);
+        let later = (pid, image.saturating_add(1), PathBuf::new())..(pid.saturating_add(1), 0, PathBuf::new());
+        self.children.range(later).map(|(_, other)| other).find(|other| other.process.as_ref().is_none_or(same))
     }
 
     /// The next program of the same process, which ends as that does.
-    fn heir_of(&self, child: &Child) -> Option<PathBuf> {
+    fn heir_of(&self, child: &Child) -> Option<Key> {
         let next = self.became_another(child, child.process.as_ref()?)?;
-        next.process.as_ref().map(|_| next.live.path.clone())
+        next.process.as_ref().map(|_| key_of(&next.live))
     }
 
     /// How a program ended that is over, as far as that is known.
@@ -336,6 +308,11 @@ impl Watch {
         }
         let more = More { pairs: &pairs, timeline: &[] };
         self.finisher.pattern = ledger_in(&self.outcome.directory, image);
+        if self.finisher.shop.is_none() {
+            let ledgers = live::directory_in(&self.plan.base);
+            // Without it each has a workplace of its own, or says why it cannot be written.
+            self.finisher.shop = Shop::open(&self.outcome.directory, &ledgers, &self.plan.session).ok();
+        }
         match self.finisher.finish(&child.live, &ledger, more, &mut |_, _| {}) {
             Ok(written) => {
                 self.outcome.finished += 1;
@@ -384,7 +361,7 @@ impl Watch {
 
     fn full_signs(&self) -> Vec<PathBuf> {
         let name = format!("{}{}", self.plan.session, ending::FULL);
-        self.directories().into_iter().map(|directory| directory.join(&name)).collect()
+        self.news.directories().into_iter().map(|directory| directory.join(&name)).collect()
     }
 
     fn look_at_memory(&mut self) {
@@ -406,10 +383,9 @@ impl Watch {
                     .as_ref()
                     .is_some_and(|process| (process.pid, process.start_ticks) == (unseen.pid, unseen.start_ticks))
             };
-            let before: Vec<PathBuf> =
-                self.children.values().filter(is_it).map(|child| child.live.path.clone()).collect();
-            for path in before {
-                if let Some(child) = self.children.remove(&path) {
+            let before: Vec<Key> = self.children.values().filter(is_it).map(|child| key_of(&child.live)).collect();
+            for key in before {
+                if let Some(child) = self.children.remove(&key) {
                     self.finish(&child, Some(MemberEnd::Exec), now_unix_ns());
                 }
             }
@@ -424,14 +400,13 @@ impl Watch {
         let waits = told == Some(Word::EndWithLast);
         let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
         let look = self.memory.patience(!self.children.is_empty());
-        let blind = self.inotify.is_none().then_some(ASK_AGAIN);
+        let blind = self.news.fd().is_none().then_some(ASK_AGAIN);
         let limit = ask.into_iter().chain(look).chain(blind).chain(more.then_some(Duration::ZERO)).min();
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
         // As long as nothing is in its ledger the end of a process changes nothing.
         let begun = self.children.values().filter(|child| child.process.is_some());
         let ends = begun.filter_map(|child| child.end.as_ref()).map(ToldEnd::fd);
-        let news = self.inotify.as_ref().map(AsFd::as_fd);
-        let all: Vec<BorrowedFd> = std::iter::once(self.told.as_fd()).chain(news).chain(ends).collect();
+        let all: Vec<BorrowedFd> = std::iter::once(self.told.as_fd()).chain(self.news.fd()).chain(ends).collect();
         let mut descriptors: Vec<PollFd> = all.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ = poll(&mut descriptors, timeout);
         let is_told = descriptors.first().and_then(PollFd::any).unwrap_or(false);
@@ -447,7 +422,7 @@ impl Watch {
     /// The program has ended: what has ended with it is finished, and what goes on is told of.
     fn last_look(mut self, told: Option<Word>) -> FamilyOutcome {
         self.look_at_memory();
-        self.looked = None;
+        self.news.look_through();
         self.look_for_new();
         let mut told = told;
         while told != Some(Word::GiveUp) && self.end_those_that_ended() {

@@ -32,8 +32,14 @@ fn only(places: &[PathBuf]) -> Unfinished {
 
 fn finish(scratch: &Scratch, unfinished: &Unfinished, ledger: &Ledger) -> Result<PathBuf, LaunchError> {
     let pattern = scratch.join("%n.hl").into();
-    let mut finisher =
-        Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: false, whereabouts: Vec::new() };
+    let mut finisher = Finisher {
+        pattern,
+        force: false,
+        fresh: BTreeSet::new(),
+        nameless: false,
+        whereabouts: Vec::new(),
+        shop: None,
+    };
     finisher.finish(&unfinished.live, ledger, More::default(), &mut |_, _| {}).map(|written| written.path)
 }
 

@@ -6,6 +6,7 @@ use crate::loader;
 use crate::syscall::{self, open_flag};
 use crate::text::{self, Text};
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Reads a file from its start, a piece at a time; `piece` returns false to end it early. False if there is no such file, or
 /// it cannot be read.
@@ -167,12 +168,28 @@ fn told_by_kernel(key: usize) -> Option<usize> {
 /// Whether the program runs with more rights than whoever started it: with those of its file.
 pub fn is_privileged() -> bool {
     const AT_SECURE: usize = 23;
-    told_by_kernel(AT_SECURE).is_some_and(|secure| secure != 0)
+    /// Not looked for yet; then [`NO`] or another number. It stays as it is, in forked children, too.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    if KNOWN.load(Ordering::Relaxed) == 0 {
+        let is = told_by_kernel(AT_SECURE).is_some_and(|secure| secure != 0);
+        KNOWN.store(if is { YES } else { NO }, Ordering::Relaxed);
+    }
+    KNOWN.load(Ordering::Relaxed) != NO
 }
 
 /// When the process was started: field 22 of `/proc/self/stat`, in clock ticks since boot.
 pub fn start_ticks() -> u64 {
     stat_field(19)
+}
+
+/// The number of the namespace in which the process has its number: what is between the brackets of `pid:[4026531836]`. `None` if the
+/// kernel does not say.
+pub fn pid_namespace() -> Option<u64> {
+    let mut buffer = [0u8; 64];
+    let target = syscall::read_link(c"/proc/self/ns/pid", &mut buffer).ok()?;
+    text::number(target.strip_prefix(b"pid:[")?.strip_suffix(b"]")?)
 }
 
 /// How many threads the process has; 0 if the kernel does not say.
@@ -306,6 +323,12 @@ pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_namespace_of_the_number_is_known() {
+        let link = std::fs::read_link("/proc/self/ns/pid").expect("a link");
+        assert_eq!(link.to_str(), pid_namespace().map(|number| std::format!("pid:[{number}]")).as_deref());
+    }
 
     #[test]
     fn tells_what_the_standard_library_tells() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use heapledger_format::session::{ending, process as key};
-use heapledger_launch::finish::{abandon_when_told, plain, remember};
+use heapledger_launch::finish::{AtWork, abandon_when_told, plain};
 use heapledger_launch::output::{Pending, check, numbered_before_ending};
 use heapledger_logs::log::LogLedger;
 use heapledger_report::clean;
@@ -19,10 +19,10 @@ pub(crate) fn save(ledger: &Ledger, wanted: &Path, next: &mut u32) -> Result<(Pa
     check(wanted)?;
     abandon_when_told();
     let pending = Pending::new(wanted.to_owned()).context("the ledger cannot be written")?;
-    remember(Some((pending.workplace().to_owned(), None)));
+    let at_work = AtWork::in_place(pending.workplace(), None);
     let version = [(key::RUN_VERSION, env!("CARGO_PKG_VERSION").to_owned())];
     let finished = finish(ledger, &pending.temporary(), &version, &mut |_, _| {});
-    remember(None);
+    drop(at_work);
     let finished = finished.map_err(|error| plain(error, wanted))?;
     let names = (*next..).map(|number| {
         *next = number.saturating_add(1);
