@@ -184,3 +184,75 @@ fn one_process_is_as_its_ledger_is() -> Result {
     }
     Ok(())
 }
+
+/// Runs `tides` with so long a history, so that each process has freed `number` blocks since all together held most.
+fn tides(scratch: &Scratch, name: &str, history: &str, number: &str) -> Result<std::path::PathBuf> {
+    let session = scratch.path(name);
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "--history", history, "-o"]).arg(&session);
+    command.arg("--ledger-dir").arg(scratch.live()).arg("--").arg(victim::named("tides")?.build()?);
+    command.arg(number).arg(session.join("session.jsonl")).current_dir(scratch.work());
+    process::run(&mut command)?.good()?;
+    Ok(session)
+}
+
+/// A function, and the bytes and blocks below it.
+type Held = (String, u64, u64);
+
+/// Those of some functions, and what the report says of the moment.
+fn at_session_peak(scratch: &Scratch, session: &Path) -> Result<(Vec<Held>, Value)> {
+    let all = lines(scratch, &["tree", "--json", "--at", "session-peak", &session.to_string_lossy()])?;
+    let named =
+        |line: &&Value| ["kept", "at_the_peak", "before_it", "after_it"].iter().any(|name| line["function"] == **name);
+    let mut held: Vec<Held> = all
+        .iter()
+        .filter(named)
+        .map(|line| {
+            let number = |key: &str| line[key].as_u64().unwrap_or_default();
+            (line["function"].as_str().unwrap_or_default().to_owned(), number("live_bytes"), number("live_blocks"))
+        })
+        .collect();
+    held.sort();
+    let end = all.last().ok_or("no end")?;
+    let note = end["notes"].as_array().and_then(|notes| notes.iter().find(|note| note["kind"] == "session_peak"));
+    Ok((held, note.cloned().ok_or_else(|| format!("no word on the moment: {end}"))?))
+}
+
+#[test]
+fn what_lived_when_all_together_held_most_is_known_as_far_as_histories_reach() -> Result {
+    const BLOCK: u64 = 100 << 10;
+    let scratch = Scratch::new();
+    let session = tides(&scratch, "whole", "65536", "0")?;
+    let (held, note) = at_session_peak(&scratch, &session)?;
+    let of = |name: &str, blocks: u64| (name.to_owned(), blocks * BLOCK, blocks);
+    let truth = [of("at_the_peak", 200), of("at_the_peak", 500), of("before_it", 50), of("kept", 80)];
+    check!(held == truth, "{held:?}; {note}");
+    let text = note["text"].as_str().unwrap_or_default();
+    check!(text.contains("3 processes") && text.matches("81.1 MiB").count() == 2, "{text}");
+    check!(!text.contains("too little"), "{text}");
+    for command in ["flame", "export"] {
+        let words = match command {
+            "flame" => vec!["flame", "--format", "folded", "--at", "session-peak", "whole", "-o", "-"],
+            _ => vec!["export", "folded", "--at", "session-peak", "whole", "-o", "-"],
+        };
+        let out = tell(&scratch, &words)?.good()?.out();
+        let sum: u64 = out.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+        check!((830 * BLOCK..831 * BLOCK).contains(&sum), "{command}: {sum}\n{out}");
+    }
+    // What was freed long before the end is not in a short history.
+    let session = tides(&scratch, "short", "1000", "20000")?;
+    let (held, note) = at_session_peak(&scratch, &session)?;
+    check!(held == [of("kept", 80)], "{held:?}");
+    let text = note["text"].as_str().unwrap_or_default();
+    check!(text.contains("3 processes freed since") && text.contains("too little"), "{text}");
+    // Of one process there is no such moment, and some figures have none.
+    for words in [
+        vec!["tree", "--at", "session-peak", "--by", "allocated", "whole"],
+        vec!["dump", "--group-by", "fn", "--at", "session-peak", "whole"],
+        vec!["tree", "--at", "session-peak", "--process", "tides", "whole"],
+    ] {
+        let ran = tell(&scratch, &words)?;
+        check!(!ran.status.success() && ran.err().contains("heapledger: "), "{words:?}: {ran}");
+    }
+    Ok(())
+}

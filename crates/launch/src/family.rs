@@ -7,6 +7,7 @@
 mod memory;
 mod news;
 mod outside;
+mod pace;
 mod told_end;
 mod watch;
 

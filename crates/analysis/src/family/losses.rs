@@ -35,6 +35,19 @@ pub enum FamilyNote {
     /// Figures of the peak are of each process at its own: of the moment at which all together had most, it is not known what
     /// call sites held.
     OwnPeaks,
+    /// Figures are of the moment at which all together had most, as `run` saw it.
+    SessionPeak {
+        /// When that was, in nanoseconds since the session began.
+        at_ns: u64,
+        /// Processes that held something then.
+        processes: u64,
+        /// Bytes that lived in them.
+        live_bytes: u64,
+        /// Of these, bytes of blocks that are known one by one.
+        known_bytes: u64,
+        /// Processes whose histories do not reach back to that moment.
+        too_late: u64,
+    },
     /// Processes that `run` saw and that never began to record.
     NotSeen(u64),
     /// What was limited: a sentence of `run`.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, SectionKind, Site, TallyCounter, ThreadRow};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{FreedSum, Ledger, LivedSum, PeakPlace, SourceError};
 
 use super::Amounts;
@@ -146,6 +146,11 @@ impl Holdings {
     }
 }
 
+/// Whether something was then, or before.
+fn is_before(time: Option<Ticks>, at: Ticks) -> bool {
+    time.is_some_and(|time| time <= at)
+}
+
 /// Blocks of the history, where they were allocated.
 struct FreedHoldings {
     holdings: Holdings,
@@ -155,6 +160,8 @@ struct FreedHoldings {
     ended: Option<HashSet<u64>>,
     /// They are in the recorder's sums.
     are_summed: bool,
+    /// Only those that lived at this moment, as live ones.
+    at: Option<Ticks>,
 }
 
 impl Fold<FreedEntry> for FreedHoldings {
@@ -164,13 +171,17 @@ impl Fold<FreedEntry> for FreedHoldings {
         if let Some(ended) = &mut self.ended {
             ended.insert(entry.block.number);
         }
-        !self.are_summed
+        let lived = |at: Ticks| is_before(entry.block.time, at) && entry.time.is_some_and(|freed| freed > at);
+        !self.are_summed && self.at.is_none_or(lived)
     }
 
     #[inline]
     fn add(&mut self, entry: &FreedEntry, _: Act, weight: u64) {
         let bytes = entry.block.size.unwrap_or(0).saturating_mul(weight);
-        let part = Amounts { freed_bytes: bytes, freed_blocks: weight, ..Amounts::default() };
+        let part = match self.at {
+            None => Amounts { freed_bytes: bytes, freed_blocks: weight, ..Amounts::default() },
+            Some(_) => Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() },
+        };
         self.holdings.add(&entry.block, part);
     }
 
@@ -192,12 +203,15 @@ struct LiveHoldings<'e> {
     /// The number that comes next, if it is asked for how long they have lived.
     next_number: Option<u64>,
     sizes_unknown: u64,
+    /// Only those that lived at this moment.
+    at: Option<Ticks>,
 }
 
 impl Fold<Entry> for LiveHoldings<'_> {
     #[inline]
     fn meet(&mut self, block: &Entry, _: u64) -> bool {
-        self.ended.is_empty() || !self.ended.contains(&block.number)
+        let has_ended = !self.ended.is_empty() && self.ended.contains(&block.number);
+        !has_ended && self.at.is_none_or(|at| is_before(block.time, at))
     }
 
     #[inline]
@@ -269,7 +283,31 @@ impl SiteSums {
     pub fn of(
         ledger: &Ledger,
         threads: Threads,
+        filter: Option<&mut Evaluator<'_>>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<SiteSums, SourceError> {
+        Self::add_up(ledger, threads, filter, None, progress)
+    }
+
+    /// The same of blocks that lived at a moment, in ticks: they are the live ones, and none is freed. Those that were freed since, and
+    /// of which the history does not hold it any more, are missing; [`SiteSums::frees_missing`] says of how many frees that may be true.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn living_at(
+        ledger: &Ledger,
+        threads: Threads,
+        filter: Option<&mut Evaluator<'_>>,
+        at: Ticks,
+    ) -> Result<SiteSums, SourceError> {
+        Self::add_up(ledger, threads, filter, Some(at), &mut |_| ())
+    }
+
+    fn add_up(
+        ledger: &Ledger,
+        threads: Threads,
         mut filter: Option<&mut Evaluator<'_>>,
+        at: Option<Ticks>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<SiteSums, SourceError> {
         let by_thread = threads == Threads::Apart;
@@ -280,7 +318,7 @@ impl SiteSums {
             filter.prepare_events(progress)?;
         }
         let sampling = Sampling::of(ledger);
-        let is_all = filter.as_deref().is_none_or(Evaluator::is_all);
+        let is_all = at.is_none() && filter.as_deref().is_none_or(Evaluator::is_all);
         let summed = if is_all && !by_thread { ledger.freed_sums(&|block| sampling.weight(block))? } else { None };
         let place = if summed.is_some() { ledger.peak_place()? } else { None };
         let workers = fold::workers(ledger, known, size_of::<Amounts>())?;
@@ -291,6 +329,7 @@ impl SiteSums {
             met: 0,
             ended: may_grow.then(HashSet::new),
             are_summed,
+            at,
         };
         let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
         let ended = freed.sum.ended.unwrap_or_default();
@@ -305,6 +344,7 @@ impl SiteSums {
             peak,
             next_number,
             sizes_unknown: 0,
+            at,
         };
         let live = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, progress)?;
         let mut holdings = freed.sum.holdings;

@@ -2,8 +2,10 @@
 
 use anyhow::{Result, bail};
 use heapledger_analysis::tree::{Measure, SiteSums};
+use heapledger_source::Family;
 
 use super::not_said::{not_said, only_of_all, what};
+use super::sessions::SessionPeak;
 use super::standard::Usage;
 
 /// What is added up.
@@ -13,8 +15,19 @@ pub(crate) struct FigureArgs {
     #[arg(short, long, value_enum, value_name = "FIGURE", default_value_t = By::Bytes)]
     by: By,
     /// Of which moment the live blocks are: the last one, or the one at which most bytes lived
-    #[arg(long, value_enum, value_name = "MOMENT", default_value_t = At::End)]
-    at: At,
+    #[arg(long, value_enum, value_name = "MOMENT", default_value_t = FigureAt::End)]
+    at: FigureAt,
+}
+
+/// A moment of which blocks are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FigureAt {
+    /// When the ledger ends; of a running program, now
+    End,
+    /// When the most bytes lived; of a session, of each process its own
+    Peak,
+    /// Of a session: when all its processes together had the most that `run` saw
+    SessionPeak,
 }
 
 /// A moment.
@@ -70,7 +83,7 @@ impl FigureArgs {
     /// # Errors
     /// If not: why.
     pub(crate) fn parse(&self, is_added_up: bool) -> Result<()> {
-        if !is_added_up && (self.by != By::Bytes || self.at != At::End) {
+        if !is_added_up && (self.by != By::Bytes || self.at != FigureAt::End) {
             return Err(Usage::new("--by and --at are for blocks that are added up: --group-by fn").into());
         }
         self.measure().map(drop)
@@ -82,20 +95,45 @@ impl FigureArgs {
     /// If it is one of the whole run, and a moment was asked for.
     pub(crate) fn measure(&self) -> Result<Measure> {
         Ok(match (self.by, self.at) {
-            (By::Bytes | By::Peak, At::Peak) | (By::Peak, At::End) => Measure::PeakBytes,
-            (By::Blocks | By::PeakBlocks, At::Peak) | (By::PeakBlocks, At::End) => Measure::PeakBlocks,
-            (By::Bytes, At::End) => Measure::LiveBytes,
-            (By::Blocks, At::End) => Measure::LiveBlocks,
-            (_, At::Peak) => {
+            (By::Bytes | By::Peak, FigureAt::Peak) | (By::Peak, FigureAt::End) => Measure::PeakBytes,
+            (By::Blocks | By::PeakBlocks, FigureAt::Peak) | (By::PeakBlocks, FigureAt::End) => Measure::PeakBlocks,
+            (By::Bytes, FigureAt::End | FigureAt::SessionPeak) => Measure::LiveBytes,
+            (By::Blocks, FigureAt::End | FigureAt::SessionPeak) => Measure::LiveBlocks,
+            (_, FigureAt::Peak) => {
                 return Err(Usage::new("--at peak is for --by bytes and --by blocks: what lived then").into());
             }
-            (By::Allocated, At::End) => Measure::AllocatedBytes,
-            (By::AllocatedBlocks, At::End) => Measure::AllocatedBlocks,
-            (By::Freed, At::End) => Measure::FreedBytes,
-            (By::FreedBlocks | By::Lifetime, At::End) => Measure::FreedBlocks,
-            (By::Temporary, At::End) => Measure::TemporaryBlocks,
-            (By::TemporaryBytes, At::End) => Measure::TemporaryBytes,
+            (_, FigureAt::SessionPeak) => {
+                return Err(Usage::new("--at session-peak is for --by bytes and --by blocks: what lived then").into());
+            }
+            (By::Allocated, FigureAt::End) => Measure::AllocatedBytes,
+            (By::AllocatedBlocks, FigureAt::End) => Measure::AllocatedBlocks,
+            (By::Freed, FigureAt::End) => Measure::FreedBytes,
+            (By::FreedBlocks | By::Lifetime, FigureAt::End) => Measure::FreedBlocks,
+            (By::Temporary, FigureAt::End) => Measure::TemporaryBlocks,
+            (By::TemporaryBytes, FigureAt::End) => Measure::TemporaryBytes,
         })
+    }
+
+    /// Whether what is asked for is of one ledger.
+    ///
+    /// # Errors
+    /// If it is of the moment at which a session had most.
+    pub(crate) fn of_one_process(&self) -> Result<()> {
+        if self.at == FigureAt::SessionPeak {
+            return Err(Usage::new(
+                "--at session-peak is of a session of several processes; of one process: --at peak",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// The moment at which `family` had most, if it is asked for that.
+    ///
+    /// # Errors
+    /// If nobody looked at all of its processes.
+    pub(crate) fn session_peak(&self, family: &Family) -> Result<Option<SessionPeak>> {
+        (self.at == FigureAt::SessionPeak).then(|| SessionPeak::of(family)).transpose()
     }
 
     /// Whether it is asked for how long freed blocks have lived.

@@ -13,8 +13,10 @@ use super::standard::Usage;
 use super::{NamingArgs, Progress};
 
 mod labels;
+mod peak;
 
 pub(crate) use labels::{ProcessLabels, TopLevel};
+pub(crate) use peak::{SessionPeak, added_up};
 
 /// Has `add` take each ledger of `family`, which says what was not seen of it. What was not seen of all.
 ///

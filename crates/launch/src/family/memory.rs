@@ -2,22 +2,16 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
 
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::{GlobalCounter, Header};
 use heapledger_source::FamilyMemory;
 
 use super::now_unix_ns;
+use super::pace::Pace;
 use super::watch::Child;
 use crate::live::Live;
 
-/// Between two looks at first.
-const STEP: Duration = Duration::from_millis(10);
-/// And later this part of the time that has gone by: 200 looks while it doubles.
-const PART: u32 = 200;
-/// Looking may take this part of the time.
-const COST: u32 = 50;
 /// So many processes of a moment are named.
 const MOST: usize = 8;
 
@@ -25,39 +19,19 @@ const MOST: usize = 8;
 pub(super) struct Memory {
     pid: u32,
     start_ticks: u64,
-    begun: Instant,
-    next: Instant,
+    pub(super) pace: Pace,
     /// The newest ledger of the program that was started.
     first: Option<(Live, File)>,
 }
 
 impl Memory {
     pub(super) fn new(pid: u32) -> Memory {
-        let begun = Instant::now();
         Memory {
             pid,
             start_ticks: heapledger_source::start_ticks(pid).unwrap_or_default(),
-            begun,
-            next: begun + STEP,
+            pace: Pace::new(),
             first: None,
         }
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        Instant::now() >= self.next
-    }
-
-    /// How long there is nothing to be looked at.
-    pub(super) fn patience(&self, has_children: bool) -> Option<Duration> {
-        let until = self.next.saturating_duration_since(Instant::now());
-        // Alone, the program has its own curve.
-        Some(if has_children { until } else { until.max(STEP) })
-    }
-
-    /// A look took so long.
-    pub(super) fn took(&mut self, span: Duration) {
-        let step = STEP.max(self.begun.elapsed() / PART).max(span * COST);
-        self.next = Instant::now() + step;
     }
 
     /// What they hold now; `None` if none is there.

@@ -6,6 +6,7 @@ use std::fs;
 use heapledger_source::{FamilyProcess, ProcessSeen, process_seen, processes};
 
 use super::now_unix_ns;
+use super::pace::Pace;
 
 /// Generations between a process and the program that was started.
 const DEPTH_MAX: usize = 64;
@@ -23,11 +24,13 @@ pub(super) struct Outside {
     /// Seen once without the recorder in it, as a process is between fork and exec.
     suspects: BTreeSet<(u32, u64)>,
     told: BTreeSet<(u32, u64)>,
+    pub(super) pace: Pace,
 }
 
 impl Outside {
     pub(super) fn new(pid: u32, session: &str) -> Outside {
-        Outside { pid, mark: format!("session={session}"), suspects: BTreeSet::new(), told: BTreeSet::new() }
+        let mark = format!("session={session}");
+        Outside { pid, mark, suspects: BTreeSet::new(), told: BTreeSet::new(), pace: Pace::new() }
     }
 
     /// Whether a process is there that belongs to the session by its environment: it may have recorded nothing yet.

@@ -17,6 +17,7 @@ use nix::unistd::read;
 use super::memory::Memory;
 use super::news::News;
 use super::outside::Outside;
+use super::pace::processor_time;
 use super::told_end::{ToldEnd, how_unwaited};
 use super::{FamilyOutcome, FamilyPlan, Word, has_exited, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
@@ -30,6 +31,8 @@ const HELD_MAX: usize = 128;
 const TOLD_MAX: usize = 128;
 /// The others are asked after so often.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// As long as there are no children, others are looked for so seldom.
+const ALONE: Duration = Duration::from_millis(10);
 /// Finished at a time, before others are looked at.
 const AT_A_TIME: usize = 8;
 /// A recorder that has not begun after this time never will, if nobody has its file.
@@ -148,8 +151,11 @@ impl Watch {
             if is_end && !has_more {
                 break;
             }
-            if self.memory.is_due() {
+            if self.memory.pace.is_due() {
                 self.look_at_memory();
+            }
+            if self.outside.pace.is_due() {
+                self.look_outside();
             }
             told = told.max(self.wait(told, has_more));
         }
@@ -365,10 +371,15 @@ impl Watch {
     }
 
     fn look_at_memory(&mut self) {
-        let begun = Instant::now();
+        let began = processor_time();
         if let Some(memory) = self.memory.look(self.children.values()) {
             self.tell(&FamilyLine::Memory(memory));
         }
+        self.memory.pace.looked(began);
+    }
+
+    fn look_outside(&mut self) {
+        let began = processor_time();
         let known = self.children.values().filter_map(|child| child.process.as_ref());
         let known: BTreeMap<u32, u32> = known.map(|process| (process.pid, process.image)).collect();
         for unseen in self.outside.look(&known) {
@@ -391,7 +402,7 @@ impl Watch {
             }
             self.tell(&FamilyLine::Process(unseen));
         }
-        self.memory.took(begun.elapsed());
+        self.outside.pace.looked(began);
     }
 
     /// Waits until something may have happened, not at all if there is `more` to do; what was told, if something was.
@@ -399,9 +410,11 @@ impl Watch {
         let is_asked_after = |child: &Child| child.end.is_none() || child.process.is_none();
         let waits = told == Some(Word::EndWithLast);
         let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
-        let look = self.memory.patience(!self.children.is_empty());
+        let look = self.memory.pace.patience().min(self.outside.pace.patience());
+        // Alone, the program has its own curve.
+        let look = if self.children.is_empty() { look.max(ALONE) } else { look };
         let blind = self.news.fd().is_none().then_some(ASK_AGAIN);
-        let limit = ask.into_iter().chain(look).chain(blind).chain(more.then_some(Duration::ZERO)).min();
+        let limit = ask.into_iter().chain([look]).chain(blind).chain(more.then_some(Duration::ZERO)).min();
         let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
         // As long as nothing is in its ledger the end of a process changes nothing.
         let begun = self.children.values().filter(|child| child.process.is_some());
@@ -422,6 +435,7 @@ impl Watch {
     /// The program has ended: what has ended with it is finished, and what goes on is told of.
     fn last_look(mut self, told: Option<Word>) -> FamilyOutcome {
         self.look_at_memory();
+        self.look_outside();
         self.news.look_through();
         self.look_for_new();
         let mut told = told;

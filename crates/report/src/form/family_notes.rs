@@ -3,7 +3,7 @@
 use heapledger_analysis::{FamilyNote, Note};
 
 use crate::form::notes::{name, sentence};
-use crate::form::units::counted;
+use crate::form::units::{Figures, counted, span};
 
 fn processes(number: u64) -> String {
     counted(number, "process", "processes")
@@ -22,7 +22,10 @@ pub(super) fn inner(note: &Note) -> &Note {
 
 /// Whether nothing is missing for it: it says how figures are meant.
 pub(super) fn is_remark(note: &Note) -> bool {
-    matches!(note, Note::Family(family) if **family == FamilyNote::OwnPeaks)
+    matches!(
+        note,
+        Note::Family(family) if matches!(**family, FamilyNote::OwnPeaks | FamilyNote::SessionPeak { too_late: 0, .. })
+    )
 }
 
 /// A note on a session as a sentence.
@@ -38,9 +41,26 @@ pub(super) fn sentence_of(note: &FamilyNote) -> String {
         FamilyNote::WithoutMore { processes: number } => {
             format!("{} more without figures, for other reasons.", processes(*number))
         }
-        FamilyNote::OwnPeaks => "Each process is shown at its own peak, and not all were at theirs at the same time; what call \
-             sites held when all together had most is not known."
+        FamilyNote::OwnPeaks => "Each process is shown at its own peak, and not all were at theirs at the same time; \
+             --at session-peak is of the moment when all together had most."
             .to_owned(),
+        FamilyNote::SessionPeak { at_ns, processes: number, live_bytes, known_bytes, too_late } => {
+            let mut text = format!(
+                "Shown is what lived {} after the session began: then {} had the most together that `run` saw, {}. Blocks \
+                 are known of {}.",
+                span(*at_ns),
+                processes(*number),
+                Figures::default().bytes(*live_bytes),
+                Figures::default().bytes(*known_bytes)
+            );
+            if *too_late > 0 {
+                text.push_str(&format!(
+                    " What {} freed since is no longer in the history (--history): what is shown of that is too little.",
+                    processes(*too_late)
+                ));
+            }
+            text
+        }
         FamilyNote::NotSeen(number) => format!(
             "{} began without the recorder: LD_PRELOAD was lost on the way (env -i, sudo), or the program is static or has \
              more rights. Shorter ones may have been missed.",
@@ -68,6 +88,7 @@ pub(super) fn name_of(note: &FamilyNote) -> &'static str {
         FamilyNote::OfProcesses { note, .. } => name(note),
         FamilyNote::Without { .. } | FamilyNote::WithoutMore { .. } => "process_without",
         FamilyNote::OwnPeaks => "own_peaks",
+        FamilyNote::SessionPeak { .. } => "session_peak",
         FamilyNote::NotSeen(_) => "processes_not_seen",
         FamilyNote::Limited(_) => "session_limited",
         FamilyNote::LinesUnread(_) | FamilyNote::FilesUnread(_) => "session_damaged",

@@ -12,7 +12,7 @@ use heapledger_symbols::Symbolizer;
 
 use super::ExportArgs;
 use super::read::{ExportRead, remarks};
-use crate::commands::sessions::{self, NamesNotes, ProcessLabels};
+use crate::commands::sessions::{self, NamesNotes, ProcessLabels, SessionPeak};
 use crate::commands::standard::Usage;
 use crate::commands::{SourceText, find_names};
 
@@ -25,6 +25,7 @@ struct SessionStacks<'a> {
     sums: Option<SiteSums>,
     symbolizer: Option<Symbolizer>,
     names: NamesNotes,
+    peak: Option<SessionPeak>,
 }
 
 /// Reads all ledgers of `family`, one after the other.
@@ -48,14 +49,22 @@ pub(super) fn read(args: &ExportArgs, family: &Family) -> Result<ExportRead> {
         ..ProfileAbout::default()
     };
     let holders = args.filter.shown(true)?;
-    let (names, sums) = (NamesNotes::default(), None);
-    let mut reading =
-        SessionStacks { args, holders, profile: Profile::new(about), known: None, sums, symbolizer: None, names };
+    let mut reading = SessionStacks {
+        args,
+        holders,
+        profile: Profile::new(about),
+        known: None,
+        sums: None,
+        symbolizer: None,
+        names: NamesNotes::default(),
+        peak: args.figure.session_peak(family)?,
+    };
     let mut labels = ProcessLabels::new(args.group_by);
     let mut notes = sessions::each_ledger(family, &args.naming, &mut |member, ledger| {
         reading.add(member, &ledger, &labels.next(member))
     })?;
     notes.extend(measure.is_of_peak().then_some(FamilyNote::OwnPeaks));
+    notes.extend(reading.peak.as_ref().map(SessionPeak::note));
     let SessionStacks { mut profile, known, sums, names, .. } = reading;
     profile.about.known = known.unwrap_or_default();
     profile.about.notes.extend(sums.iter().flat_map(remarks));
@@ -71,13 +80,10 @@ impl SessionStacks<'_> {
         let clock = Clock::new(ledger, SystemTime::now())?;
         let names = args.naming.names_with(ledger, self.symbolizer.take())?;
         let mut filter = args.filter.evaluator(ledger, clock, Scope::Events, names)?;
-        let mut sums = SiteSums::of(ledger, Threads::Together, Some(&mut filter), &mut |_| ())?;
+        let mut sums = sessions::added_up(self.peak.as_mut(), member, ledger, Threads::Together, &mut filter)?;
         let mut names = filter.into_names();
         let shown = args.figure.check(&sums);
         if shown.is_ok() {
-            if sessions::went_on(member) {
-                sums.end_all();
-            }
             find_names(&mut names, sums.sites.iter().map(|sum| sum.site), SourceText::NotShown)?;
             let known = KnownFigures::of(&sums);
             self.known = Some(self.known.map_or(known, |before| before.and(known)));

@@ -14,7 +14,7 @@ use heapledger_source::{Family, Ledger, Member, Thread};
 use heapledger_symbols::Symbolizer;
 
 use super::{Grown, ShapeArgs, TreeArgs};
-use crate::commands::sessions::{self, NamesNotes, ProcessLabels};
+use crate::commands::sessions::{self, NamesNotes, ProcessLabels, SessionPeak};
 use crate::commands::{SourceText, find_names};
 
 /// Shows the tree of `family`.
@@ -30,6 +30,7 @@ struct Growing {
     symbolizer: Option<Symbolizer>,
     names: NamesNotes,
     sums: Option<SiteSums>,
+    peak: Option<SessionPeak>,
 }
 
 impl ShapeArgs {
@@ -39,12 +40,13 @@ impl ShapeArgs {
         let holders = self.filter.shown(wrappers)?;
         let mut builder = TreeBuilder::new(SameFunction::InModule, &holders);
         let mut labels = ProcessLabels::new(self.group_by);
-        let mut growing = Growing::default();
+        let mut growing = Growing { peak: self.figure.session_peak(family)?, ..Growing::default() };
         let mut notes = sessions::each_ledger(family, &self.naming, &mut |member, ledger| {
             builder.below_process(self.group_by.level(), &labels.next(member));
             self.add_member(&mut builder, member, &ledger, &mut growing)
         })?;
         notes.extend(measure.is_of_peak().then_some(FamilyNote::OwnPeaks));
+        notes.extend(growing.peak.as_ref().map(SessionPeak::note));
         let mut seen = sessions::seen(notes);
         seen.join(growing.names.seen.notes);
         Ok(Grown { tree: builder.finish(), sums: vec![growing.sums.unwrap_or_default()], seen })
@@ -64,13 +66,10 @@ impl ShapeArgs {
         let names = self.naming.names_with(ledger, growing.symbolizer.take())?;
         let mut filter = self.filter.evaluator(ledger, clock, Scope::Events, names)?;
         let apart = if self.threads { Threads::Apart } else { Threads::Together };
-        let mut sums = SiteSums::of(ledger, apart, Some(&mut filter), &mut |_| ())?;
+        let sums = sessions::added_up(growing.peak.as_mut(), member, ledger, apart, &mut filter)?;
         let mut names = filter.into_names();
         let shown = self.figure.check(&sums);
         if shown.is_ok() {
-            if sessions::went_on(member) {
-                sums.end_all();
-            }
             find_names(&mut names, sums.sites.iter().map(|sum| sum.site), SourceText::NotShown)?;
             let threads: HashMap<ThreadRow, Thread> =
                 ledger.threads()?.into_iter().map(|thread| (thread.row, thread)).collect();
