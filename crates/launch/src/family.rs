@@ -5,7 +5,7 @@
 //! process, and what there is is on disk when `run` itself is killed. What is not finished then is found by `recover`, as ever.
 
 mod memory;
-mod news;
+mod new_ledgers;
 mod outside;
 mod pace;
 mod told_end;

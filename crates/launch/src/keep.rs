@@ -94,12 +94,11 @@ impl Keeper {
         keeper
     }
 
-    /// From now on, once there is a ledger, others are looked for now and then only: children are recorded, too.
+    /// Children are recorded, too: once there is a ledger, others are looked for now and then only.
     pub(crate) fn expect_children(&mut self) {
         self.has_family = true;
     }
 
-    /// Whether the news of the directory are of others most of the time.
     fn is_crowded(&self) -> bool {
         self.has_family && !self.kept.is_empty()
     }

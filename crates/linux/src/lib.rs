@@ -34,6 +34,7 @@ mod x86_64_linux {
     pub mod memory;
     pub mod process;
     pub mod rebinding;
+    pub mod seccomp;
     pub mod segment;
     pub mod stack;
     pub mod syscall;

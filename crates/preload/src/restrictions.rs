@@ -5,16 +5,26 @@ use crate::SHARED;
 use crate::calls::ensure_started;
 use crate::hooked::{HOOKED, Hook, Shape};
 use crate::{next, signals};
-use heapledger_linux::syscall;
+use heapledger_linux::{seccomp, syscall};
 use heapledger_process::guarded::GUARD;
-use heapledger_process::{arenas, room, start};
+use heapledger_process::{arenas, hooks, room, start};
 
 /// A call of the C library, whichever of its names it has, with its arguments from the first on.
 enum Restriction {
-    AddressSpace { pid: usize, limits: usize },
-    Locks { flags: usize },
+    AddressSpace {
+        pid: usize,
+        limits: usize,
+    },
+    Locks {
+        flags: usize,
+    },
     Counter,
+    /// All but a few system calls are fatal from now on.
     SystemCalls,
+    /// A filter, of which this is the description, decides which are.
+    Filter {
+        program: usize,
+    },
     Other,
 }
 
@@ -28,13 +38,15 @@ fn limits(pid: usize, resource: usize, limits: usize) -> Restriction {
     }
 }
 
-fn control(option: usize, first: usize) -> Restriction {
+fn control(option: usize, first: usize, second: usize) -> Restriction {
     const PR_SET_SECCOMP: usize = 22;
     const SECCOMP_MODE_STRICT: usize = 1;
+    const SECCOMP_MODE_FILTER: usize = 2;
     const PR_SET_TSC: usize = 26;
     const PR_TSC_SIGSEGV: usize = 2;
     match (option & 0xffff_ffff, first) {
         (PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Restriction::SystemCalls,
+        (PR_SET_SECCOMP, SECCOMP_MODE_FILTER) => Restriction::Filter { program: second },
         (PR_SET_TSC, mode) if mode & 0xffff_ffff == PR_TSC_SIGSEGV => Restriction::Counter,
         _ => Restriction::Other,
     }
@@ -47,13 +59,15 @@ fn of_system_call(args: &[usize; 6]) -> Restriction {
     const PRLIMIT64: usize = 302;
     const SECCOMP: usize = 317;
     const SET_MODE_STRICT: usize = 0;
+    const SET_MODE_FILTER: usize = 1;
     let [number, first, second, third, ..] = *args;
     match number {
         SETRLIMIT => limits(0, first, second),
         PRLIMIT64 => limits(first, second, third),
         MLOCKALL => Restriction::Locks { flags: first },
-        PRCTL => control(first, second),
+        PRCTL => control(first, second, third),
         SECCOMP if first & 0xffff_ffff == SET_MODE_STRICT => Restriction::SystemCalls,
+        SECCOMP if first & 0xffff_ffff == SET_MODE_FILTER => Restriction::Filter { program: third },
         _ => Restriction::Other,
     }
 }
@@ -71,7 +85,7 @@ fn of_call(hook: usize, args: &[usize; 6]) -> Restriction {
         SETRLIMIT | SETRLIMIT64 => limits(0, first, second),
         PRLIMIT | PRLIMIT64 => limits(first, second, third),
         MLOCKALL => Restriction::Locks { flags: first },
-        PRCTL => control(first, second),
+        PRCTL => control(first, second, third),
         SYSCALL => of_system_call(args),
         _ => Restriction::Other,
     }
@@ -94,9 +108,16 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
             }
         }
         Restriction::Counter => start::avoid_counter(&SHARED),
+        // What a forked child would do at its first call could be fatal then.
+        Restriction::Filter { program } => {
+            hooks::note_fork_for_good(&SHARED);
+            if !lets_record(program) {
+                makes_no_calls();
+            }
+        }
         Restriction::SystemCalls => {
-            start::stop(&SHARED, start::Stops::Early);
-            GUARD.makes_no_calls();
+            hooks::note_fork_for_good(&SHARED);
+            makes_no_calls();
         }
         Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => {
             room::memory_is_locked(&SHARED);
@@ -105,6 +126,32 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         _ => {}
     }
     next::next(hook)
+}
+
+/// From now on the program would die of our system calls.
+fn makes_no_calls() {
+    start::stop(&SHARED, start::Stops::Early);
+    GUARD.makes_no_calls();
+}
+
+/// Whether a filter that the program is about to put on lets us live. One that cannot be read the kernel will not take.
+fn lets_record(program: usize) -> bool {
+    const PAGE: usize = 4096;
+    let (length_at, filter_at) = (program, program.wrapping_add(8));
+    if program == 0 || !syscall::readable(length_at) || !syscall::readable(filter_at) {
+        return true;
+    }
+    // SAFETY: `struct sock_fprog`: both words were just found to be readable, and the kernel is about to read them.
+    let (length, filter) =
+        unsafe { ((length_at as *const u16).read_unaligned(), (filter_at as *const usize).read_unaligned()) };
+    let length = usize::from(length).min(seccomp::INSTRUCTIONS_MAX);
+    let bytes = length.wrapping_mul(size_of::<seccomp::Instruction>());
+    let pages = (filter & !(PAGE - 1)..filter.saturating_add(bytes)).step_by(PAGE);
+    if filter == 0 || !{ pages }.all(syscall::readable) {
+        return true;
+    }
+    // SAFETY: the bytes of so many instructions, each page of which can be read, and which the program leaves alone during its call.
+    seccomp::lets_record(unsafe { core::slice::from_raw_parts(filter as *const seccomp::Instruction, length) })
 }
 
 /// The soft limit that the program is about to set, if it can be read: the kernel will say what is wrong with it otherwise.

@@ -169,6 +169,15 @@ pub fn note_fork(shared: &'static Shared) -> bool {
     false
 }
 
+/// The same, before the process forbids itself what that takes: if it cannot begin now, it never will.
+#[cold]
+pub fn note_fork_for_good(shared: &'static Shared) {
+    if !note_fork(shared) && is_to_begin(shared) {
+        let (on, off) = (Phase::On as u8, Phase::Off as u8);
+        let _ = shared.phase.compare_exchange(on, off, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
 /// In a forked child that nobody has recorded yet: whether it is recorded by itself from now on.
 #[cold]
 #[inline(never)]

@@ -37,7 +37,7 @@ pub use crate::chosen::block_begins_somewhere;
 use crate::enclosing::{self, Call};
 use crate::errors;
 use crate::family;
-pub use crate::family::note_fork;
+pub use crate::family::{note_fork, note_fork_for_good};
 use crate::frees;
 use crate::layouts::Says;
 use crate::reallocation::Reallocation;

@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
 use super::memory::Memory;
-use super::news::News;
+use super::new_ledgers::NewLedgers;
 use super::outside::Outside;
 use super::pace::processor_time;
 use super::told_end::{ToldEnd, how_unwaited};
@@ -88,7 +88,7 @@ pub(super) struct Watch {
     plan: FamilyPlan,
     writer: FamilyWriter,
     told: OwnedFd,
-    news: News,
+    news: NewLedgers,
     children: BTreeMap<Key, Child>,
     finisher: Finisher,
     memory: Memory,
@@ -119,7 +119,7 @@ impl Watch {
         Watch {
             memory: Memory::new(pid),
             outside: Outside::new(pid, &plan.session),
-            news: News::new(&plan.base, &plan.session),
+            news: NewLedgers::new(&plan.base, &plan.session),
             plan,
             writer,
             told,

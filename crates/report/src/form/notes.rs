@@ -51,7 +51,7 @@ pub fn sentence(note: &Note) -> String {
         ),
         Note::Full => "The ledger ran out of room: frees were followed, new blocks were not entered.".to_owned(),
         Note::Stopped => "Recording stopped before the program ended: the program said so, there was no memory for it, or the \
-                          program forbade itself all system calls (seccomp's strict mode)."
+                          program forbade itself system calls that recording takes (seccomp)."
             .to_owned(),
         Note::Attached(ms) => attached(*ms),
         Note::HistoryCut { asked, room, max_ledger } => {

@@ -28,7 +28,7 @@ fn asked(args: &DumpArgs) -> Result<(Option<TopLevel>, Vec<Field>)> {
     let Some(list) = args.groups.group_by.as_deref() else {
         return Err(wrong("single blocks are of one process").into());
     };
-    let is_of_the_end = args.figure.of_one_process().is_ok();
+    let is_of_the_end = args.figure.at.of_one_process().is_ok();
     if args.figure.measure()? != heapledger_analysis::tree::Measure::LiveBytes || !is_of_the_end {
         return Err(wrong("--by and --at are of one process here (`heapledger tree` has them of a session)").into());
     }

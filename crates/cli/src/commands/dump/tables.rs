@@ -40,7 +40,7 @@ pub(super) fn usual(args: &DumpArgs, opened: Opened) -> Result<()> {
 pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &GroupOrder) -> Result<()> {
     let DumpArgs { ledger, filter, groups, limit, form, naming, figure, .. } = args;
     let measure = figure.measure()?;
-    figure.of_one_process()?;
+    figure.at.of_one_process()?;
     let is_of_sums = !matches!(measure, Measure::LiveBytes | Measure::LiveBlocks);
     let order = if args.sort.is_given() || measure.is_bytes() { order } else { &GroupOrder::by_blocks() };
     let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };

@@ -40,7 +40,7 @@ pub(super) fn read(args: &ExportArgs, shown: &[&OsStr], ledgers: &[Ledger]) -> R
         let clock = Clock::new(ledger, SystemTime::now())?;
         let mut filter = args.filter.evaluator(ledger, clock, Scope::Events, args.naming.no_names(ledger)?)?;
         let apart = if args.threads { Threads::Apart } else { Threads::Together };
-        args.figure.of_one_process()?;
+        args.figure.at.of_one_process()?;
         let sums = SiteSums::of(ledger, apart, Some(&mut filter), &mut |part| progress.show(part))?;
         args.figure.check(&sums)?;
         let sizes = match args.format.needs_sizes && args.figure.measure()? == Measure::LiveBytes {

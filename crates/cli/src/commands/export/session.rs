@@ -57,7 +57,7 @@ pub(super) fn read(args: &ExportArgs, family: &Family) -> Result<ExportRead> {
         sums: None,
         symbolizer: None,
         names: NamesNotes::default(),
-        peak: args.figure.session_peak(family)?,
+        peak: args.figure.at.session_peak(family)?,
     };
     let mut labels = ProcessLabels::new(args.group_by);
     let mut notes = sessions::each_ledger(family, &args.naming, &mut |member, ledger| {

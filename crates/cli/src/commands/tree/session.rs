@@ -40,7 +40,7 @@ impl ShapeArgs {
         let holders = self.filter.shown(wrappers)?;
         let mut builder = TreeBuilder::new(SameFunction::InModule, &holders);
         let mut labels = ProcessLabels::new(self.group_by);
-        let mut growing = Growing { peak: self.figure.session_peak(family)?, ..Growing::default() };
+        let mut growing = Growing { peak: self.figure.at.session_peak(family)?, ..Growing::default() };
         let mut notes = sessions::each_ledger(family, &self.naming, &mut |member, ledger| {
             builder.below_process(self.group_by.level(), &labels.next(member));
             self.add_member(&mut builder, member, &ledger, &mut growing)

@@ -65,7 +65,7 @@ impl ShapeArgs {
     pub(in crate::commands) fn grow(&self, ledgers: &[&Ledger], wrappers: bool) -> Result<Grown> {
         self.naming.check(ledgers)?;
         self.figure.single()?;
-        self.figure.of_one_process()?;
+        self.figure.at.of_one_process()?;
         let holders = self.filter.shown(wrappers)?;
         let same = if ledgers.len() > 1 { SameFunction::ByName } else { SameFunction::InModule };
         let mut builder = TreeBuilder::new(same, &holders);

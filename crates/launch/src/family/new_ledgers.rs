@@ -14,7 +14,7 @@ use crate::live::{self, Live};
 const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 
 /// Tells of them, each by its name as the system tells it: to look through thousands for each new one would take longer than they live.
-pub(super) struct News {
+pub(super) struct NewLedgers {
     base: PathBuf,
     session: String,
     inotify: Option<Inotify>,
@@ -23,9 +23,9 @@ pub(super) struct News {
     looked: Option<Instant>,
 }
 
-impl News {
-    pub(super) fn new(base: &Path, session: &str) -> News {
-        News {
+impl NewLedgers {
+    pub(super) fn new(base: &Path, session: &str) -> NewLedgers {
+        NewLedgers {
             base: base.to_owned(),
             session: session.to_owned(),
             inotify: Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok(),
@@ -125,7 +125,7 @@ mod tests {
         let put = |name: &str| fs::write(directory.join(name), "").expect("written");
         let (first, second) = (format!("{SESSION}-0-7.hlive"), format!("{SESSION}-1-7.hlive"));
         put(&first);
-        let mut news = News::new(&base, SESSION);
+        let mut news = NewLedgers::new(&base, SESSION);
         assert_eq!(names(news.appeared(|_| false)), slice::from_ref(&first), "it was there before");
         assert!(news.appeared(|_| false).is_empty(), "only what is new");
         put(&second);

@@ -1,0 +1,76 @@
+//! Programs that shut themselves in: whatever they forbid themselves, they do not die of the recorder, and what is not recorded of them is
+//! said.
+
+use std::process::Command;
+
+use heapledger_e2e::families::processes;
+use heapledger_e2e::process::run;
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
+use heapledger_e2e::{Result, check, skip, victim};
+
+/// Ways in which a process shuts itself in.
+const WAYS: [&str; 5] = ["refuses", "kills", "kills-by-syscall", "traps", "strict"];
+
+/// All that can be tried here.
+fn ways() -> Result<Vec<&'static str>> {
+    let mut ways = WAYS.to_vec();
+    let user = run(Command::new("id").arg("-u"))?.good()?.out();
+    if user.trim() == "0" {
+        ways.push("chroot");
+    } else {
+        skip("chroot", "only root can");
+    }
+    Ok(ways)
+}
+
+/// Runs the victim under `run` with `options`, and compares what it says with what it says alone.
+fn as_alone(scratch: &Scratch, options: &[&str], words: &[&str]) -> Result<String> {
+    let program = victim::named("sandboxed")?.build()?;
+    let alone = run(command(&program).args(words).current_dir(scratch.work()))?.good()?;
+    let mut recorded = command(heapledger());
+    recorded.args(["run", "-o", "out", "--ledger-dir"]).arg(scratch.live()).args(options).arg("--").arg(&program);
+    let ran = run(recorded.args(words).current_dir(scratch.work()))?;
+    check!(ran.status == alone.status && ran.out() == alone.out(), "{options:?} {words:?}: {ran}");
+    Ok(ran.err())
+}
+
+#[test]
+fn forked_children_that_shut_themselves_in_live() -> Result {
+    for options in [&[][..], &["--guard=light"], &["--guard=full"]] {
+        as_alone(&Scratch::new(), options, &ways()?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn children_are_recorded_as_far_as_they_let_themselves_be() -> Result {
+    for options in [&["--children"][..], &["--children", "--guard=light"], &["--children", "--guard=full"]] {
+        let scratch = Scratch::new();
+        let ways = ways()?;
+        let told = as_alone(&scratch, options, &ways)?;
+        let all = processes(&scratch.work().join("out"))?;
+        let statuses = all.iter().filter(|process| process["end"] == "exit:0").count();
+        // They begin before they are shut in; who has left the root directory cannot begin any more, and says so.
+        check!(all.len() == 1 + WAYS.len() && statuses >= 1, "{all:?}; {told}");
+        check!(told.contains("nothing is recorded") == ways.contains(&"chroot"), "{told}");
+        let stats = run(command(heapledger()).args(["stats", "--all", "out"]).current_dir(scratch.work()))?.good()?;
+        let stopped = "In 4 processes, together: Recording stopped before the program ended";
+        check!(stats.out().contains(stopped), "{stats}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_that_shuts_itself_in_lives() -> Result {
+    for way in WAYS {
+        for options in [&[][..], &["--guard=light"], &["--guard=full"]] {
+            let scratch = Scratch::new();
+            let told = as_alone(&scratch, options, &["self", way])?;
+            // What refuses only leaves something out, if anything.
+            let stopped = told.contains("Recording stopped before the program ended");
+            check!(stopped == (way != "refuses"), "{way} {options:?}: {told}");
+        }
+    }
+    Ok(())
+}
