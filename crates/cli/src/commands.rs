@@ -21,7 +21,6 @@ mod frames_args;
 mod grouped;
 mod history;
 mod ledgers;
-mod moment;
 pub(crate) mod naming;
 mod not_said;
 mod opened;

@@ -53,15 +53,14 @@ pub struct Keeper {
     inotify: Option<Inotify>,
     /// The directory that the system tells of, by its inode: there may be another one of this name.
     watched: Option<u64>,
-    /// Whether a file of ours was removed. Then the directory may go without a word, too: it is told of only when
-    /// nobody has a file open any more that was in it.
+    /// A file of ours was removed. Then the directory may go without a word: it is told of when nobody has a file of it open any more.
     removed: bool,
     /// A ledger has appeared that was gone before it could be opened.
     missed: bool,
     kept: Vec<Kept>,
     children: Option<File>,
     looks: Option<Looks>,
-    /// Processes come and go, each with a file in the directory: the news of those wake nobody.
+    /// Children come and go, each with a file in the directory: the news of those wake nobody.
     has_family: bool,
 }
 

@@ -3,9 +3,8 @@
 use anyhow::{Result, bail};
 use heapledger_analysis::tree::{Measure, SiteSums};
 
-pub(crate) use super::moment::At;
-use super::moment::FigureAt;
 use super::not_said::{not_said, only_of_all, what};
+use super::sessions::FigureAt;
 use super::standard::Usage;
 
 /// What is added up.
@@ -17,6 +16,22 @@ pub(crate) struct FigureArgs {
     /// Of which moment the live blocks are: the last one, or the one at which most bytes lived
     #[arg(long, value_enum, value_name = "MOMENT", default_value_t = FigureAt::End)]
     pub(crate) at: FigureAt,
+}
+
+/// A moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum At {
+    /// When the ledger ends; of a running program, now
+    End,
+    /// When the most bytes lived
+    Peak,
+}
+
+impl At {
+    /// Why a ledger does not tell of the peak; `is_of_all`: of all blocks.
+    pub(crate) fn not_known(self, is_of_all: bool) -> anyhow::Error {
+        if is_of_all { not_said(Measure::PeakBytes) } else { only_of_all(Measure::PeakBytes).into() }
+    }
 }
 
 /// What is counted.

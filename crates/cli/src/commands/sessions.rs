@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use heapledger_analysis::query::Evaluator;
+use heapledger_analysis::tree::{SiteSums, Threads};
 use heapledger_analysis::{FamilyNote, Identity, MemberRead, MemberTotals, Names, Note, Seen, family_notes};
 use heapledger_source::{Family, Ledger, Member, MemberEnd};
 
@@ -16,7 +18,7 @@ mod labels;
 mod peak;
 
 pub(crate) use labels::{ProcessLabels, TopLevel};
-pub(crate) use peak::{SessionPeak, added_up};
+pub(crate) use peak::{FigureAt, SessionPeak};
 
 /// Has `add` take each ledger of `family`, which says what was not seen of it. What was not seen of all.
 ///
@@ -70,6 +72,27 @@ pub(crate) fn identity(family: &Family) -> Identity {
 /// Whether what lived at the end of this program went with its memory, because the process went on as another one.
 pub(crate) fn went_on(member: &Member) -> bool {
     member.process.end == Some(MemberEnd::Exec)
+}
+
+/// What is to be shown of one process: what lives, or what lived when the session had most.
+///
+/// # Errors
+/// If its ledger can no longer be read.
+pub(crate) fn added_up(
+    peak: Option<&mut SessionPeak>,
+    member: &Member,
+    ledger: &Ledger,
+    threads: Threads,
+    filter: &mut Evaluator<'_>,
+) -> Result<SiteSums> {
+    if let Some(peak) = peak {
+        return peak.add_up(member, ledger, threads, filter);
+    }
+    let mut sums = SiteSums::of(ledger, threads, Some(filter), &mut |_| ())?;
+    if went_on(member) {
+        sums.end_all();
+    }
+    Ok(sums)
 }
 
 /// What stood in the way of names, of all ledgers.

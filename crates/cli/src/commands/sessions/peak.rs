@@ -9,12 +9,46 @@ use heapledger_analysis::{FamilyCurve, FamilyNote};
 use heapledger_format::Ticks;
 use heapledger_source::{Family, Ledger, Member};
 
-use super::went_on;
 use crate::commands::standard::Usage;
 
 /// Where a process is known to have held so much, and this part of it is missing, its history does not reach back: the clock of the
 /// recorder goes in steps, and `run` needs a while to look at all of them.
 const MISSING_PART: u64 = 100;
+
+/// A moment of which blocks are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FigureAt {
+    /// When the ledger ends; of a running program, now
+    End,
+    /// When the most bytes lived; of a session, of each process its own
+    Peak,
+    /// Of a session: when all its processes together had the most that `run` saw
+    SessionPeak,
+}
+
+impl FigureAt {
+    /// Whether what is asked for is of one ledger.
+    ///
+    /// # Errors
+    /// If it is of the moment at which a session had most.
+    pub(crate) fn of_one_process(self) -> Result<()> {
+        if self == FigureAt::SessionPeak {
+            return Err(Usage::new(
+                "--at session-peak is of a session of several processes; of one process: --at peak",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// The moment at which `family` had most, if it is asked for that.
+    ///
+    /// # Errors
+    /// If nobody looked at all of its processes.
+    pub(crate) fn session_peak(self, family: &Family) -> Result<Option<SessionPeak>> {
+        (self == FigureAt::SessionPeak).then(|| SessionPeak::of(family)).transpose()
+    }
+}
 
 /// The moment at which the processes of a session together had the most that `run` saw, and what is found of it.
 pub(crate) struct SessionPeak {
@@ -59,7 +93,11 @@ impl SessionPeak {
         since_ns.checked_div(header.tick_ns.into()).map(Ticks)
     }
 
-    fn add_up(
+    /// What lived in one process then.
+    ///
+    /// # Errors
+    /// If its ledger can no longer be read.
+    pub(super) fn add_up(
         &mut self,
         member: &Member,
         ledger: &Ledger,
@@ -86,25 +124,4 @@ impl SessionPeak {
             too_late: self.too_late,
         }
     }
-}
-
-/// What is to be shown of one process: what lives, or what lived when the session had most.
-///
-/// # Errors
-/// If its ledger can no longer be read.
-pub(crate) fn added_up(
-    peak: Option<&mut SessionPeak>,
-    member: &Member,
-    ledger: &Ledger,
-    threads: Threads,
-    filter: &mut Evaluator<'_>,
-) -> Result<SiteSums> {
-    if let Some(peak) = peak {
-        return peak.add_up(member, ledger, threads, filter);
-    }
-    let mut sums = SiteSums::of(ledger, threads, Some(filter), &mut |_| ())?;
-    if went_on(member) {
-        sums.end_all();
-    }
-    Ok(sums)
 }
