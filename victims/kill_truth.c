@@ -5,7 +5,8 @@
 // Threads allocate, move and free blocks without end, and write down before and after each call, in a file that is mapped,
 // what they are about to do and what they have done: ARG1 is the file. Whoever kills them with SIGKILL holds the ledger
 // against it. Without a file it ends after some rounds. Sizes are odd and above 1000, so nobody else's blocks look like
-// these. The layout of the file is `Slot` in e2e/src/killer/truth.rs.
+// these. The layout of the file is `Slot` in e2e/src/killer/truth.rs. With further files it forks a child for each, which does the same there;
+// behind the slots each writes down its number.
 #include "victim.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -67,7 +68,13 @@ int main(int argc, char **argv)
     int file = -1, flags = MAP_SHARED | MAP_ANONYMOUS;
     rounds = ROUNDS;
     if (argc > 1) {
-        CHECK((file = open(argv[1], O_RDWR)) >= 0);
+        const char *own = argv[1];
+        for (int i = 2; i < argc && own == argv[1]; i++)
+            if (fork() == 0)
+                own = argv[i];
+        CHECK((file = open(own, O_RDWR)) >= 0);
+        uint64_t pid = getpid();
+        CHECK(pwrite(file, &pid, sizeof pid, bytes) == sizeof pid);
         flags = MAP_SHARED;
         rounds = 0;
     }

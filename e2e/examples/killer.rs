@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_e2e::killer::family::{self, FamilyWay};
 use heapledger_e2e::killer::{Row, Way, kill_in};
 
 /// Kills in all, unless told otherwise.
@@ -21,8 +22,11 @@ fn main() -> ExitCode {
     let seed = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(now.as_secs());
     println!("seed {seed}\n{}", Row::HEAD);
     let (mut lost, mut all, mut at_stake) = (Vec::new(), 0, 0);
-    for way in Way::ALL {
-        match kill_in(way, kills.div_ceil(Way::ALL.len() as u64), WITHIN, seed) {
+    let rounds = kills.div_ceil((Way::ALL.len() + FamilyWay::ALL.len()) as u64);
+    let rows = Way::ALL.iter().map(|way| kill_in(*way, rounds, WITHIN, seed));
+    let families = FamilyWay::ALL.iter().map(|way| family::kill_in(*way, rounds, WITHIN, seed));
+    for row in rows.chain(families) {
+        match row {
             Ok(row) => {
                 println!("{row}");
                 (all, at_stake) = (all + row.kills(), at_stake + row.at_stake());

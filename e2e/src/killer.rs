@@ -2,6 +2,7 @@
 //!
 //! The victim (`victims/kill_truth.c`) keeps what it has allocated in a file that it maps, so the truth outlives it.
 
+pub mod family;
 mod truth;
 
 use std::fmt;
@@ -59,7 +60,7 @@ impl Way {
 /// What came of one way.
 #[derive(Debug)]
 pub struct Row {
-    way: Way,
+    way: &'static str,
     rounds: u64,
     kills: u64,
     at_stake: u64,
@@ -72,6 +73,10 @@ impl Row {
     /// The head of a table of them.
     pub const HEAD: &str = "| killed | rounds | kills | ledgers with something to lose | blocks in them | lost |\n\
         |---|---:|---:|---:|---:|---:|";
+
+    fn of(way: &'static str) -> Row {
+        Row { way, rounds: 0, kills: 0, at_stake: 0, blocks: 0, lost: Vec::new() }
+    }
 
     /// Kills.
     pub fn kills(&self) -> u64 {
@@ -87,7 +92,7 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { way, rounds, kills, at_stake, blocks, lost } = self;
-        write!(f, "| {} | {rounds} | {kills} | {at_stake} | {blocks} | {} |", way.words(), lost.len())
+        write!(f, "| {way} | {rounds} | {kills} | {at_stake} | {blocks} | {} |", lost.len())
     }
 }
 
@@ -109,7 +114,7 @@ impl Chance {
 pub fn kill_in(way: Way, rounds: u64, within: Duration, seed: u64) -> Result<Row> {
     let program = victim::named("kill_truth")?.build()?;
     heapledger();
-    let mut row = Row { way, rounds: 0, kills: 0, at_stake: 0, blocks: 0, lost: Vec::new() };
+    let mut row = Row::of(way.words());
     let mut chance = Chance(seed ^ ((way as u64 + 1) << 32));
     let begun = Instant::now();
     while row.rounds < rounds && (begun.elapsed() < within || row.rounds == 0) {

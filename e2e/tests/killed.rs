@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use heapledger_e2e::killer::{Way, kill_in};
+use heapledger_e2e::killer::family::{self, FamilyWay};
+use heapledger_e2e::killer::{Row, Way, kill_in};
 use heapledger_e2e::{Result, check};
 
 /// Rounds in each way, and the time that they may take.
@@ -11,10 +12,22 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 fn killed(way: Way) -> Result {
     let seed = u64::from(std::process::id());
-    let row = kill_in(way, ROUNDS, WITHIN, seed)?;
+    is_whole(seed, &kill_in(way, ROUNDS, WITHIN, seed)?)
+}
+
+fn is_whole(seed: u64, row: &Row) -> Result {
     println!("{row}");
     check!(row.lost.is_empty(), "seed {seed}: {}", row.lost.join("\n"));
     check!(row.kills() > 0, "nothing was killed");
+    Ok(())
+}
+
+#[test]
+fn of_a_family() -> Result {
+    let seed = u64::from(std::process::id());
+    for way in FamilyWay::ALL {
+        is_whole(seed, &family::kill_in(way, 4, WITHIN, seed)?)?;
+    }
     Ok(())
 }
 
