@@ -40,7 +40,7 @@ impl Drop for Map {
 }
 
 /// What each engine is to be started with.
-const WORDS: [&str; 3] = ["-X perf", "--perf-basic-prof", "DumpPerfMapAtExit"];
+const WORDS: [&str; 3] = ["heapledger run --python", "--perf-basic-prof", "DumpPerfMapAtExit"];
 
 /// Of these words, those in summary and tree; both must agree, and say it once.
 fn said(summary: &str, tree: &str) -> Result<Vec<&'static str>> {
@@ -60,7 +60,7 @@ fn python_is_told_of_its_own_ways() -> Result {
     };
     let scratch = Scratch::new();
     let (summary, tree, _map) = told(&scratch, &python, &["-c", "kept = [bytearray(70001) for i in range(9)]"])?;
-    check!(said(&summary, &tree)? == ["-X perf"], "{summary}");
+    check!(said(&summary, &tree)? == ["heapledger run --python"], "{summary}");
     check!(summary.contains("PYTHONMALLOC=malloc") && tree.contains("PYTHONMALLOC=malloc"), "{summary}{tree}");
     // Not where it was done.
     for (told, is_done) in [("malloc", true), ("malloc_debug", true), ("pymalloc", false)] {
@@ -68,7 +68,10 @@ fn python_is_told_of_its_own_ways() -> Result {
         let mut run = command(heapledger());
         run.env("PYTHONMALLOC", told).args(["run", "--ledger-dir"]).arg(scratch.live()).arg("-o").arg(&ledger);
         let summary = process::run(run.arg("--").arg(&python).args(["-c", "kept = [bytearray(70001)]"]))?.good()?.err();
-        check!(summary.contains("PYTHONMALLOC=malloc") != is_done && summary.contains("-X perf"), "{told}: {summary}");
+        check!(
+            summary.contains("PYTHONMALLOC=malloc") != is_done && summary.contains("run --python"),
+            "{told}: {summary}"
+        );
     }
     Ok(())
 }
@@ -94,7 +97,7 @@ fn functions_of_python_are_in_the_summary() -> Result {
     let _map = Map(PathBuf::from(format!("/tmp/perf-{}.map", pid.unwrap_or_default())));
     let summary = ran.err();
     check!(summary.contains(" < load (app.py)"), "the function of the script: {summary}");
-    check!(!summary.contains("-X perf"), "advised what was done: {summary}");
+    check!(!summary.contains("run --python"), "advised what was done: {summary}");
     // Who called it, too, though Python was built without frame pointers.
     let tree = process::run(command(heapledger()).args(["dump", "--group-by", "stack", "--limit", "1"]).arg(&ledger))?;
     let tree = tree.good()?.out();

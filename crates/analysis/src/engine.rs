@@ -10,6 +10,8 @@ pub enum Engine {
         minor: Option<u32>,
         /// Whether it has pools of its own for small objects, as it does unless `PYTHONMALLOC` tells it otherwise.
         has_pools: bool,
+        /// Whether stacks have lines of it.
+        has_lines: bool,
     },
     /// node, or its library.
     Node,
@@ -18,12 +20,12 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The same, of a program with this value of `PYTHONMALLOC`.
+    /// The same, of a program with this value of `PYTHONMALLOC`, whose stacks have lines of it or not.
     #[must_use]
-    pub fn told(self, pythonmalloc: Option<&str>) -> Engine {
+    pub fn told(self, pythonmalloc: Option<&str>, has_lines: bool) -> Engine {
         let calls_malloc = pythonmalloc.is_some_and(|told| ["malloc", "malloc_debug"].contains(&told));
         match self {
-            Engine::Python { minor, .. } => Engine::Python { minor, has_pools: !calls_malloc },
+            Engine::Python { minor, .. } => Engine::Python { minor, has_pools: !calls_malloc, has_lines },
             other => other,
         }
     }
@@ -36,7 +38,11 @@ impl Engine {
         if let Some(version) = python.filter(|version| version.is_empty() || version.starts_with(['2', '3'])) {
             let second = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
             let second = second.and_then(|number| number.parse().ok());
-            return (!version.starts_with('2')).then_some(Engine::Python { minor: second, has_pools: true });
+            return (!version.starts_with('2')).then_some(Engine::Python {
+                minor: second,
+                has_pools: true,
+                has_lines: false,
+            });
         }
         match (name, library) {
             ("node" | "nodejs", _) => Some(Engine::Node),
@@ -54,11 +60,14 @@ mod tests {
     #[test]
     fn engines_are_known_by_their_files() {
         for (path, engine) in [
-            ("/usr/bin/python3.11", Some(Engine::Python { minor: Some(11), has_pools: true })),
-            ("/opt/v/bin/python3.13", Some(Engine::Python { minor: Some(13), has_pools: true })),
-            ("/usr/bin/python3", Some(Engine::Python { minor: None, has_pools: true })),
-            ("/usr/bin/python", Some(Engine::Python { minor: None, has_pools: true })),
-            ("/usr/lib/x/libpython3.12.so.1.0", Some(Engine::Python { minor: Some(12), has_pools: true })),
+            ("/usr/bin/python3.11", Some(Engine::Python { minor: Some(11), has_pools: true, has_lines: false })),
+            ("/opt/v/bin/python3.13", Some(Engine::Python { minor: Some(13), has_pools: true, has_lines: false })),
+            ("/usr/bin/python3", Some(Engine::Python { minor: None, has_pools: true, has_lines: false })),
+            ("/usr/bin/python", Some(Engine::Python { minor: None, has_pools: true, has_lines: false })),
+            (
+                "/usr/lib/x/libpython3.12.so.1.0",
+                Some(Engine::Python { minor: Some(12), has_pools: true, has_lines: false }),
+            ),
             ("/usr/bin/python2.7", None),
             ("/usr/bin/pythonish", None),
             ("/usr/bin/node", Some(Engine::Node)),

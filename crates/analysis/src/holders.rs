@@ -95,7 +95,8 @@ impl Holders {
 
     /// Whether this frame's function can hold a block.
     pub fn holds(&self, frame: &NamedFrame) -> bool {
-        !(self.conventional && (is_of_our_allocator(frame) || frame.file.as_deref().is_some_and(is_in_rust_library)))
+        let is_in_library = |file: &str| is_in_rust_library(file) || is_of_import(file);
+        !(self.conventional && (is_of_our_allocator(frame) || frame.file.as_deref().is_some_and(is_in_library)))
             && frame.function.as_deref().is_none_or(|name| self.holds_name(name))
     }
 
@@ -133,6 +134,11 @@ fn calls_in_python(name: &str) -> bool {
 pub fn is_in_rust_library(file: &str) -> bool {
     let built = file.strip_prefix("/rustc/").and_then(|rest| rest.split_once('/'));
     built.is_some_and(|(_, rest)| rest.starts_with("library/")) || file.contains("/rustlib/src/rust/library/")
+}
+
+/// Whether a file is the part of Python's library that imports modules.
+fn is_of_import(file: &str) -> bool {
+    file.starts_with("<frozen importlib.")
 }
 
 /// Whether a frame is of the allocator of our own crate, which is inlined into its callers. Debug information that tells lines
@@ -178,6 +184,8 @@ mod tests {
             ("/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/compiler/rustc_span/src/lib.rs", true),
             ("/home/x/library/src/lib.rs", true),
             ("/rustc/x.rs", true),
+            ("<frozen importlib._bootstrap>", false),
+            ("<frozen os>", true),
         ] {
             assert_eq!(Holders::default().holds(&frame(file)), holds, "{file}");
             assert!(Holders::innermost().holds(&frame(file)), "{file}");

@@ -16,6 +16,7 @@ use crate::passing::Passing;
 use crate::program_files::ProgramFiles;
 
 mod remedies;
+mod scripts;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,13 @@ pub struct NamedFrame {
     pub passed_over: bool,
     /// Whether it was found along frame pointers, for want of unwind tables: it need not be right, and some may be missing.
     pub guessed: bool,
+}
+
+impl NamedFrame {
+    /// Whether it is of a script that the program runs, and not of code of its own: as the ledger says.
+    pub fn is_script(&self) -> bool {
+        self.address.is_none() && self.module.is_none() && self.file.is_some()
+    }
 }
 
 /// A stack, innermost frame first.
@@ -83,6 +91,7 @@ pub struct Names<'a> {
     damaged: u64,
     passing: Passing,
     stripped: Vec<String>,
+    scripts: scripts::Scripts,
     /// Of a ledger without modules: the files whose code addresses it has.
     files: ProgramFiles,
 }
@@ -126,6 +135,7 @@ impl<'a> Names<'a> {
             damaged: 0,
             passing: Passing::default(),
             files: ProgramFiles::default(),
+            scripts: scripts::Scripts::default(),
         })
     }
 
@@ -202,6 +212,9 @@ impl<'a> Names<'a> {
         for id in ids {
             let code = self.code(id)?;
             shown.extend(code);
+            if code.is_none() && options.source_text {
+                self.read_script_text(id)?;
+            }
             let Some(code) = code.filter(|code| self.frames.get(code).is_none_or(|resolved| resolved.hasty)) else {
                 continue;
             };
@@ -272,13 +285,16 @@ impl<'a> Names<'a> {
             let before = named.frames.len();
             self.add_frames(id, &mut named.frames)?;
             let own = named.frames.get_mut(before..).unwrap_or_default();
-            for frame in own.iter_mut() {
+            for frame in own.iter_mut().filter(|frame| !frame.is_script()) {
                 frame.guessed = guessed;
                 if interrupted {
                     // It is no return address, so there it was, not one before.
                     frame.address = frame.address.map(|address| address.wrapping_sub(1));
                     frame.offset = frame.offset.map(|offset| offset.wrapping_sub(1));
                 }
+            }
+            if self.script_line(id)?.is_some() {
+                continue;
             }
             let marks = self.ledger.code_marks(id)?;
             guessed |= marks.guesses_caller;
@@ -322,7 +338,8 @@ impl<'a> Names<'a> {
 
     fn add_frames(&mut self, id: CodeId, to: &mut Vec<NamedFrame>) -> Result<(), SourceError> {
         let Some(code) = self.code(id)? else {
-            to.push(NamedFrame::default());
+            let frame = self.script_frame(id)?;
+            to.push(frame);
             return Ok(());
         };
         let before = to.len();
@@ -426,6 +443,7 @@ impl<'a> Names<'a> {
             notes.push(Note::Advice(self.advice(lacking)));
         }
         notes.extend(self.silent_engines().into_iter().map(Note::Engine));
+        notes.extend(self.why_no_lines().map(Note::NoScriptLines));
         notes
     }
 

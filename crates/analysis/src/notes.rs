@@ -87,6 +87,8 @@ pub enum Note {
     Advice(Advice),
     /// What the program's engine runs has no names, because nobody had it tell them.
     Engine(Engine),
+    /// Stacks have no lines of Python, though they were asked for: why.
+    NoScriptLines(String),
     /// Functions have no names: the ledger has code addresses of a program, and nobody said which file that is. Its build id, if the
     /// ledger tells it.
     NoProgram(Option<String>),
@@ -163,6 +165,8 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::ThreadsUnnamed,
     TallyCounter::HistoryLost,
     TallyCounter::SumsLost,
+    TallyCounter::ScriptsLost,
+    TallyCounter::ScriptsCut,
     TallyCounter::LabelsLost,
     TallyCounter::MarksLost,
     TallyCounter::WindowsLost,

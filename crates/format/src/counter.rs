@@ -149,6 +149,10 @@ counters! {
         ErrorsUnrecorded = 36, "errors_unrecorded";
         /// Frees that found no room in the sums by call site.
         SumsLost = 37, "sums_lost";
+        /// Stacks without lines of the script that the program runs: what lay in memory did not look like them, or a table is full.
+        ScriptsLost = 38, "scripts_lost";
+        /// Stacks of whose lines the outermost are left out: there were too many.
+        ScriptsCut = 39, "scripts_cut";
     }
 }
 

@@ -43,6 +43,7 @@ pub mod kind;
 pub mod label;
 pub mod layout;
 pub mod mark;
+pub mod pc;
 pub mod piece;
 pub mod record;
 pub mod region;

@@ -87,6 +87,8 @@ section_kinds! {
     Guard = 28, "guard";
     /// For how long the blocks of each row of `sums` have lived, see [`crate::sums::Lifetimes`].
     Lifetimes = 29, "lifetimes";
+    /// Places in the source of a program that an interpreter runs, see [`line`].
+    Lines = 30, "lines";
 }
 
 /// The sections of a ledger in the order in which a copy reads them while its program runs: what refers to something comes before
@@ -102,6 +104,7 @@ pub const COPIED_FIRST: &[SectionKind] = &[
     SectionKind::Wide,
     SectionKind::Sites,
     SectionKind::Pcs,
+    SectionKind::Lines,
     SectionKind::Modules,
     SectionKind::Heaps,
     SectionKind::Threads,
@@ -225,53 +228,22 @@ pub mod site {
     pub const CODE: usize = 4;
 }
 
-/// A code address: such that the byte before it belongs to the instruction that was executing (a return
-/// address; 1 more than the address of an interrupted instruction). Element 0 is unused.
-pub mod pc {
-    /// Bytes of a code address.
-    pub const BYTES: usize = 8;
-    /// Bits of the offset from the module's load bias; above them lies the module's row plus 1.
-    /// Module 0: no module is known, the offset is an absolute address.
-    pub const OFFSET_BITS: u32 = 48;
-    /// In place of a module's row plus 1: the element is no code address. Nothing refers to it, and its lower 32 bits are
-    /// the id of a code address of which it says one of the [`Mark`]s.
-    pub const MARK: u16 = u16::MAX;
-    /// Where in a mark it stands which one it is.
-    const MARK_SHIFT: u32 = 32;
+pub use crate::pc;
 
-    /// What is known of the code at an address.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u8)]
-    pub enum Mark {
-        /// It has no unwind table: its caller, and all frames outside of that, were found along frame pointers.
-        NoTable = 1,
-        /// It is where a signal handler returns to: the next frame outwards was interrupted, not called from.
-        SignalFrame = 2,
-    }
-
-    /// The element that says `mark` of the code address `id`.
-    pub const fn mark(mark: Mark, id: u32) -> u64 {
-        pack(MARK, (mark as u64) << MARK_SHIFT | id as u64)
-    }
-
-    /// What an element says of which code address, if it is a mark of a known kind.
-    pub const fn marked(word: u64) -> Option<(Mark, u32)> {
-        let (row, rest) = unpack(word);
-        match (row, rest >> MARK_SHIFT) {
-            (MARK, 1) => Some((Mark::NoTable, rest as u32)),
-            (MARK, 2) => Some((Mark::SignalFrame, rest as u32)),
-            _ => None,
-        }
-    }
-
-    /// Puts the parts together.
-    pub const fn pack(module_row_plus_1: u16, offset: u64) -> u64 {
-        offset & ((1 << OFFSET_BITS) - 1) | (module_row_plus_1 as u64) << OFFSET_BITS
-    }
-    /// Takes them apart: module row plus 1, offset.
-    pub const fn unpack(word: u64) -> (u16, u64) {
-        ((word >> OFFSET_BITS) as u16, word & ((1 << OFFSET_BITS) - 1))
-    }
+/// A place in the source of a program that an interpreter runs. 16 bytes on every target; written before anything refers to it.
+pub mod line {
+    /// Bytes of an element.
+    pub const BYTES: usize = 16;
+    /// Where the file's path lies in strings, 4 bytes.
+    pub const FILE_AT: usize = 0;
+    /// Where the function's name lies in strings, 4 bytes.
+    pub const FUNCTION_AT: usize = 4;
+    /// Bytes of the path, 2.
+    pub const FILE_BYTES: usize = 8;
+    /// Bytes of the name, 2.
+    pub const FUNCTION_BYTES: usize = 10;
+    /// The line, from 1; 0 if none is known. 4 bytes.
+    pub const LINE: usize = 12;
 }
 
 /// Exact figures of a block whose record says "all ones". 32 bytes, 8-byte numbers on every target.
@@ -465,21 +437,8 @@ pub const THREAD_NAME_BYTES: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::pc;
     use super::thread_state::{ALIVE, AT_EXIT, GONE, VACANT, ended_by, gone_by, of};
     use crate::ids::Ticks;
-
-    #[test]
-    fn marks_are_no_code_addresses() {
-        for mark in [pc::Mark::NoTable, pc::Mark::SignalFrame] {
-            for id in [1, 70_000, u32::MAX] {
-                assert_eq!(pc::marked(pc::mark(mark, id)), Some((mark, id)));
-            }
-        }
-        for word in [0, pc::pack(0, 0x7f00_0000_1000), pc::pack(4096, 1), pc::pack(pc::MARK, 3 << 32 | 7)] {
-            assert_eq!(pc::marked(word), None, "{word:#x}");
-        }
-    }
 
     #[test]
     fn the_end_of_a_thread_is_kept_rounded_up() {

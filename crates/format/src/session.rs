@@ -91,6 +91,8 @@ keys! {
     FreeDepth = "free-depth";
     /// Which processes are recorded beside that one, each in a ledger of its own: [patterns](crate::family::children_match) of names of programs.
     Children = "children";
+    /// 1: stacks have lines of Python.
+    Python = "python";
     /// The library was opened in a program that ran, so many milliseconds after its start.
     Attached = "attached";
 }
@@ -368,6 +370,8 @@ pub mod process {
     pub const ARG: &str = "arg";
     /// What a program called `python…` was told by `PYTHONMALLOC`: by what it allocates small objects.
     pub const PYTHONMALLOC: &str = "pythonmalloc";
+    /// Of which Python stacks have lines: its version, `3.11.2`; or, behind a `!`, why they have none.
+    pub const PYTHON: &str = "python";
     /// Whose `malloc` is called.
     pub const NEXT: &str = "next";
     /// Whose `operator new` is called.

@@ -235,6 +235,14 @@ pub const OPTIONS: &[RecorderOption] = &[
         read: switch,
     },
     RecorderOption {
+        flag: "python",
+        key: Key::Python,
+        value: None,
+        help: "Stacks have lines of Python: function, file and line of each frame that Python 3.11, 3.12 or 3.13 runs",
+        hidden: false,
+        read: switch,
+    },
+    RecorderOption {
         flag: "check-stacks",
         key: Key::CheckStacks,
         value: None,

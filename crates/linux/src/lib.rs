@@ -32,6 +32,7 @@ mod x86_64_linux {
     pub mod fork_token;
     pub mod loader;
     pub mod memory;
+    pub mod peek;
     pub mod process;
     pub mod rebinding;
     pub mod seccomp;

@@ -67,6 +67,7 @@ unsafe fn forget(shared: &'static Shared) {
         shared.sites.unmap(&alone);
         shared.history.unmap(&alone);
         shared.texts.unmap(&alone);
+        shared.modules.python.unmap(&alone);
         shared.labels.unmap(&alone);
         shared.accounts.unmap(&alone);
         shared.sums.unmap(&alone);

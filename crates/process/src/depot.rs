@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::shared::{Phase, Shared};
+use crate::sites::Sites;
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{module, pc};
@@ -80,7 +81,7 @@ pub fn get(shared: &Shared, site: Site, into: &mut [usize]) -> Result<usize, Not
     let ledger = shared.ledger();
     let sections = [SectionKind::Sites, SectionKind::Pcs].map(|kind| ledger.section(kind));
     let [sites, pcs] = sections;
-    let (mut places, mut count, mut next) = (into.iter_mut(), 0usize, site.0);
+    let (mut places, mut count, mut next) = (into.iter_mut(), 0usize, Sites::native(ledger, site).0);
     while next != 0 {
         // One that nobody has been told of yet, or ever, is all zeros.
         let node = if u64::from(next) < sites.used() { sites.word(next as usize) } else { 0 };

@@ -15,6 +15,7 @@ use crate::certain;
 use crate::layouts::{SaidLayout, Says, WrongEnd};
 use crate::look;
 use crate::shared::Shared;
+use crate::sites::Sites;
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{ErrorKind, FoundBy};
 use heapledger_format::record::KIND_SHIFT;
@@ -245,7 +246,7 @@ impl Access<'_> {
 /// Code of the innermost frame of a stack, if its module is loaded.
 fn innermost(shared: &Shared, site: Site) -> Option<usize> {
     let ledger = shared.ledger();
-    let node = ledger.section(SectionKind::Sites).word(site.0 as usize);
+    let node = ledger.section(SectionKind::Sites).word(Sites::native(ledger, site).0 as usize);
     let (module, offset) = pc::unpack(ledger.section(SectionKind::Pcs).word((node >> 32) as usize));
     let start = shared.modules.bias_of(module)?;
     Some(start.wrapping_add(offset as usize).wrapping_sub(1))

@@ -40,6 +40,7 @@ use crate::family;
 pub use crate::family::{note_fork, note_fork_for_good};
 use crate::frees;
 use crate::layouts::Says;
+use crate::python;
 use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
 use crate::state::ThreadState;
@@ -84,7 +85,11 @@ pub enum Usable {
 #[inline(always)]
 pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
     if access.shared.settings().options.has(Options::STACK) {
-        capture(access.shared, access.state.again(), registers, effect)
+        let site = capture(access.shared, access.state.again(), registers, effect);
+        if access.shared.modules.python.is_on() {
+            return python::site(access.shared, access.state.again(), registers, site);
+        }
+        site
     } else {
         Site::NONE
     }

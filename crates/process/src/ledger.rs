@@ -92,7 +92,7 @@ impl Plan {
     }
 }
 
-const SECTIONS: usize = 24;
+const SECTIONS: usize = 25;
 
 const fn room(part: u64, least: u64, most: u64) -> Room {
     Room::OneIn { part, least, most }
@@ -153,6 +153,7 @@ const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
+    Plan { kind: SectionKind::Lines, element_bytes: section::line::BYTES, room: room(64, 512, 1 << 20) },
     Plan { kind: SectionKind::Pcs, element_bytes: section::pc::BYTES, room: room(16, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::Sites, element_bytes: section::site::BYTES, room: room(2, 1 << 12, IDS_MAX) },
     Plan { kind: SectionKind::History, element_bytes: record::HISTORY_WORDS * 8, room: Room::History },

@@ -164,6 +164,10 @@ mod place;
 #[cfg(not(feature = "loom"))]
 mod private;
 #[cfg(not(feature = "loom"))]
+pub mod python;
+#[cfg(not(feature = "loom"))]
+mod python_calls;
+#[cfg(not(feature = "loom"))]
 mod rarely;
 #[cfg(not(feature = "loom"))]
 pub mod reallocation;
@@ -185,6 +189,8 @@ pub mod start;
 pub mod state;
 #[cfg(not(feature = "loom"))]
 pub mod summing;
+#[cfg(not(feature = "loom"))]
+mod surroundings;
 #[cfg(not(feature = "loom"))]
 pub mod sweep;
 #[cfg(not(feature = "loom"))]

@@ -9,6 +9,7 @@ use crate::index::Index;
 use crate::ledger::CODEC;
 use crate::section::Section;
 use crate::shared::Shared;
+use crate::sites::Sites;
 use crate::switch::Recording;
 use core::sync::atomic::{Ordering, fence};
 use heapledger_format::bytes::WordSize;
@@ -136,7 +137,7 @@ pub(crate) fn whole<const WORDS: usize>(section: &Section, index: usize, commit_
 pub fn frames(shared: &Shared, site: Site, mut tell: impl FnMut(&[u8], u64)) {
     let ledger = shared.ledger();
     let (sites, codes) = (ledger.section(SectionKind::Sites), ledger.section(SectionKind::Pcs));
-    let mut node = site.0 as usize;
+    let mut node = Sites::native(ledger, site).0 as usize;
     for _ in 0..FRAMES_MAX {
         if node == 0 {
             return;

@@ -8,6 +8,7 @@
 
 use crate::ledger::{CODEC, Ledger};
 use crate::once::Appended;
+use crate::python::Python;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::bytes::WordSize;
@@ -49,6 +50,8 @@ pub struct Modules {
     loader: [AtomicUsize; 2],
     loader_entry: AtomicUsize,
     own: [AtomicUsize; 2],
+    /// Python, if it is among them and wanted.
+    pub(crate) python: Python,
 }
 
 const NO_MODULE: Known = Known {
@@ -75,6 +78,7 @@ impl Modules {
             loader: [const { AtomicUsize::new(0) }; 2],
             loader_entry: AtomicUsize::new(0),
             own: [const { AtomicUsize::new(0) }; 2],
+            python: Python::new(),
         }
     }
 
@@ -188,7 +192,7 @@ impl Modules {
             segment: segment.unwrap_or(MappedSegment::NONE),
             code: code.executable(),
             build_id_start: build_id_start(&code),
-            row_plus_1: row_plus_1.unwrap_or_else(|| Self::write_row(ledger, &code, now_plus_1.wrapping_sub(1))),
+            row_plus_1: row_plus_1.unwrap_or_else(|| self.new_row(ledger, &code, now_plus_1.wrapping_sub(1))),
         };
         adding.add(SeenModule { known, seen_plus_1: AtomicU32::new(now_plus_1) }).map(|seen| &seen.known)
     }
@@ -206,6 +210,12 @@ impl Modules {
                     == (code.module.bias(), code.eh_frame_header, build_id_start(code));
             (is_same && known.row_plus_1 != 0).then_some(known.row_plus_1)
         })
+    }
+
+    fn new_row(&self, ledger: &Ledger, code: &CodeModule, generation: u32) -> u16 {
+        let row_plus_1 = Self::write_row(ledger, code, generation);
+        self.python.look_at(ledger, &code.module, row_plus_1);
+        row_plus_1
     }
 
     /// Writes the module's row; returns its number plus 1, or 0 if there is no room.

@@ -81,6 +81,16 @@ impl Accounting {
     }
 }
 
+/// Which scripts' lines stacks have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scripts {
+    /// None.
+    #[default]
+    None,
+    /// Those that Python runs: see [`python`](crate::python).
+    Python,
+}
+
 /// When a program that records itself begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
@@ -168,6 +178,8 @@ pub struct Request {
     pub forked: Option<ForkedFrom>,
     /// The program ran before, for so many milliseconds.
     pub attached_ms: Option<u64>,
+    /// Which scripts' lines stacks have.
+    pub scripts: Scripts,
     /// A key or value that was not understood, for one message.
     pub unknown: Text<64>,
 }
@@ -201,6 +213,7 @@ impl Default for Request {
             children: Text::new(),
             forked: None,
             attached_ms: None,
+            scripts: Scripts::None,
             unknown: Text::new(),
         }
     }
@@ -310,6 +323,7 @@ impl Request {
                 (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
             }
             Key::Attached => self.attached_ms = Some(text::number(value)?),
+            Key::Python => self.scripts = if switch(value)? { Scripts::Python } else { Scripts::None },
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
             Key::Output => {
                 self.output = text::percent_decoded(value);
@@ -401,6 +415,9 @@ mod tests {
         assert_eq!((request.unwind, request.unwind.strategy()), (Unwind::Fast, Strategy::FramePointers));
         assert_eq!((request.fallback, request.sample), (7, 524_288));
         assert!(request.check_stacks && !request.reuse);
+        assert_eq!(request.scripts, Scripts::None);
+        assert_eq!(Request::parse(b"python=1").scripts, Scripts::Python);
+        assert_eq!(Request::parse(b"python=1").under(b"python=0").scripts, Scripts::None);
         assert!(request.unknown.bytes().is_empty());
         for (value, unwind) in Unwind::NAMES {
             assert_eq!(Request::parse(&[b"unwind=", value.as_bytes()].concat()).unwind, unwind);
@@ -455,6 +472,8 @@ mod tests {
             b"accounts=2",
             b"check-stacks=yes",
             b"reuse=2",
+            b"python",
+            b"python=3",
             b"guard=heavy",
             b"guard=page=over",
             b"guard=page=1/0",

@@ -104,6 +104,12 @@ impl Sites {
     /// The site of a code address below its caller's ([`Site::NONE`]: outermost); `None` if a table is full.
     #[inline(always)]
     pub fn site(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<Site> {
+        self.site_or_new(ledger, parent, code).map(|(site, _)| site)
+    }
+
+    /// The same, and whether it was not there before.
+    #[inline(always)]
+    pub(crate) fn site_or_new(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<(Site, bool)> {
         let key = u64::from(parent.0) | u64::from(code.0) << 32;
         let hash = mix(key);
         // How many windows of each segment were full: what is not in there now will never be.
@@ -119,7 +125,7 @@ impl Sites {
                 while let Some(place) = window.next(&mut candidates) {
                     let id = place.load(Ordering::Acquire) & id_mask;
                     if Self::node_word(ledger, id).load(Ordering::Relaxed) == key {
-                        return Some(Site(id));
+                        return Some((Site(id), false));
                     }
                 }
                 // Places are taken in their order: if there is room, nothing was put elsewhere.
@@ -132,7 +138,21 @@ impl Sites {
                 *full = neighbour as u8;
             }
         }
-        self.new_site(ledger, key, hash, &full)
+        self.new_site(ledger, key, hash, &full).map(|site| (site, true))
+    }
+
+    /// The stack without lines of a script, if it has some.
+    pub(crate) fn native(ledger: &Ledger, site: Site) -> Site {
+        let node = ledger.section(SectionKind::Sites).word(site.0 as usize);
+        let code = ledger.section(SectionKind::Pcs).word((node >> 32) as usize);
+        if matches!(pc::Scripted::of(code), Some(pc::Scripted::Stack(_))) { Site(node as u32) } else { site }
+    }
+
+    /// The code addresses of a stack as the ledger has them, innermost first.
+    pub(crate) fn codes_of<'l>(&self, ledger: &'l Ledger, site: Site) -> impl Iterator<Item = u64> + 'l {
+        let (sites, pcs) = (ledger.section(SectionKind::Sites), ledger.section(SectionKind::Pcs));
+        let nodes = core::iter::successors(Some(site.0), move |node| Some(sites.word(*node as usize) as u32));
+        nodes.take_while(|node| *node != 0).map(move |node| pcs.word((sites.word(node as usize) >> 32) as usize))
     }
 
     /// Whether no place of a window is vacant. To be asked before the places are looked at.
@@ -229,6 +249,30 @@ impl Sites {
         generation: u32,
         rule: Option<Rule>,
     ) -> Option<CodeId> {
+        let locate = || modules.locate(ledger, address);
+        self.code_of(ledger, modules, address, generation, rule, locate)
+    }
+
+    /// The id of what stands in place of a code address.
+    pub(crate) fn scripted(&self, ledger: &Ledger, modules: &Modules, what: pc::Scripted) -> Option<CodeId> {
+        // No address has its highest bits.
+        self.code_of(ledger, modules, what.word(), modules.generation(), None, || what.word())
+    }
+
+    /// An element of `pcs` is in the loop of an interpreter.
+    pub(crate) fn mark_as_interpreting(ledger: &Ledger, id: CodeId) {
+        Self::insert_mark(ledger, pc::Mark::Interprets, id);
+    }
+
+    fn code_of(
+        &self,
+        ledger: &Ledger,
+        modules: &Modules,
+        address: u64,
+        generation: u32,
+        rule: Option<Rule>,
+        locate: impl Fn() -> u64,
+    ) -> Option<CodeId> {
         let hash = mix(address);
         let windows = (0..SEGMENTS).flat_map(|segment| (0..NEIGHBOURS).map(move |neighbour| (segment, neighbour)));
         for (segment, neighbour) in windows {
@@ -249,7 +293,7 @@ impl Sites {
                     }
                     let id = match read(id_of, generation).filter(|id| *id != 0) {
                         Some(id) => CodeId(id),
-                        None => Self::insert_code(ledger, modules, id_of, address, generation)?,
+                        None => Self::insert_code(ledger, modules, id_of, locate(), generation)?,
                     };
                     if let Some(mark) = mark {
                         Self::insert_mark(ledger, mark, id);
@@ -267,10 +311,9 @@ impl Sites {
         ledger: &Ledger,
         modules: &Modules,
         id_of: &AtomicU64,
-        address: u64,
+        word: u64,
         generation: u32,
     ) -> Option<CodeId> {
-        let word = modules.locate(ledger, address);
         let before = id_of.load(Ordering::Acquire);
         let known = before as u32;
         let id = if known != 0 && Self::code_word(ledger, known).load(Ordering::Acquire) == word {
@@ -278,6 +321,9 @@ impl Sites {
         } else {
             let id = ledger.lease(SectionKind::Pcs, 1)? as u32;
             Self::code_word(ledger, id).store(word, Ordering::Release);
+            if modules.python.interprets(word) {
+                Self::insert_mark(ledger, pc::Mark::Interprets, CodeId(id));
+            }
             id
         };
         let (is, after) = (stamp(generation, id), (Ordering::AcqRel, Ordering::Acquire));

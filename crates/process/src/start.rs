@@ -22,7 +22,7 @@ use crate::guarding::Guarding;
 use crate::heaps;
 use crate::ledger::{Ledger, PAGE_BYTES};
 use crate::once::Starting;
-use crate::options::{Accounting, Request};
+use crate::options::{Accounting, Request, Scripts};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
 use crate::private;
 use crate::room;
@@ -230,6 +230,9 @@ fn set_up(
     };
     shared.settings.change(starting, |early| *early = settings);
     family::keep_wish(starting, request);
+    if request.scripts == Scripts::Python && request.options.has(Options::STACK) {
+        shared.modules.python.want();
+    }
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
     let opened = Opening { request, session, is_child, id, start_unix_ns };

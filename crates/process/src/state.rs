@@ -22,6 +22,7 @@ use crate::folding::AccountWords;
 use crate::frees::Callers;
 use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
+use crate::python::Chain;
 use crate::slots::LOCAL_MAX;
 use crate::sums::{self, CutWords};
 
@@ -214,6 +215,8 @@ pub struct ThreadBooks {
     pub ranges: [HeapRange; HEAPS_MAX],
     /// Accounts of its own, and what it has freed of others'.
     pub(crate) accounts: AccountBooks,
+    /// Frames of Python.
+    pub(crate) python: Chain,
     /// Stacks that were taken lately.
     pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the

@@ -81,7 +81,7 @@ pub use program::ProgramMemory;
 pub use records::{FreedRecords, Records};
 pub use scan::Scanned;
 pub use shown::Shown;
-pub use sites::{Code, CodeMarks, Stack};
+pub use sites::{Code, CodeMarks, ScriptLine, Stack};
 pub use snapshot::{Meanwhile, Snapshot, Taken};
 pub use storage::{SectionStorage, Storage};
 pub use sums::{FreedSum, FreedSums, LivedSum, PeakPlace};

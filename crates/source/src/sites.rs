@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use heapledger_format::section::{pc, site};
+use heapledger_format::section::{line, pc, site};
 use heapledger_format::session::{process as key, unwind};
 use heapledger_format::{CodeId, FreeDepth, SectionKind, Site};
 
@@ -23,6 +23,17 @@ pub struct Stack {
     pub codes: Vec<CodeId>,
     /// Whether the trie could not be followed to the outermost frame.
     pub damaged: bool,
+}
+
+/// A place in the source of a program that an interpreter runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScriptLine {
+    /// The file's path, as the program knows it; `<string>` and the like where there is none.
+    pub file: String,
+    /// The function, with what it is defined in.
+    pub function: String,
+    /// The line, if there is one.
+    pub line: Option<u32>,
 }
 
 /// A code address: the byte before it belongs to the instruction that was executing.
@@ -51,6 +62,8 @@ pub struct CodeMarks {
     /// A signal handler returns to it: the next frame outwards was interrupted. Its code address is one more than that of
     /// the instruction, for it is no return address.
     pub is_signal_frame: bool,
+    /// It is in the loop of an interpreter.
+    pub interprets: bool,
 }
 
 impl Ledger {
@@ -99,6 +112,7 @@ impl Ledger {
                     match mark {
                         pc::Mark::NoTable => found.guesses_caller = true,
                         pc::Mark::SignalFrame => found.is_signal_frame = true,
+                        pc::Mark::Interprets => found.interprets = true,
                     }
                 }
             }
@@ -111,11 +125,85 @@ impl Ledger {
         Ok(())
     }
 
-    /// The stack that `site` stands for; empty if there is none.
+    /// The stack that `site` stands for; empty if there is none. Lines of a script stand inside of the code that interprets them:
+    /// what their ids mean is told by [`Ledger::script_line`].
     ///
     /// # Errors
     /// If the file can no longer be read.
     pub fn stack(&self, site: Site) -> Result<Stack, SourceError> {
+        let mut stack = self.nodes_of(site)?;
+        let innermost = stack.codes.first().map(|id| self.scripted(*id)).transpose()?.flatten();
+        if let Some(pc::Scripted::Stack(scripted)) = innermost {
+            stack.codes.remove(0);
+            let lines = self.nodes_of(Site(scripted))?;
+            stack.damaged |= lines.damaged;
+            stack.codes = self.joined(stack.codes, lines.codes)?;
+        }
+        Ok(stack)
+    }
+
+    /// Puts code addresses and lines of one stack in order: code that interprets runs lines up to the next beginning of the loop.
+    fn joined(&self, codes: Vec<CodeId>, lines: Vec<CodeId>) -> Result<Vec<CodeId>, SourceError> {
+        let mut joined = Vec::with_capacity(codes.len() + lines.len());
+        let mut left = lines.into_iter();
+        let mut until_next = |joined: &mut Vec<CodeId>, all: bool| -> Result<bool, SourceError> {
+            let mut found = false;
+            for line in left.by_ref() {
+                match self.scripted(line)? {
+                    Some(pc::Scripted::LoopBegins) if !all => return Ok(true),
+                    Some(pc::Scripted::Line(_)) => {
+                        joined.push(line);
+                        found = true;
+                    }
+                    _ => {}
+                }
+            }
+            Ok(found)
+        };
+        let mut follows = false;
+        for code in codes {
+            let made = follows && self.code(code)?.is_some_and(|code| code.module.is_none());
+            follows = self.code_marks(code)?.interprets && until_next(&mut joined, false)?;
+            // What Python makes for profilers (`-X perf`) calls the loop for one function each, which has a line already.
+            if !made {
+                joined.push(code);
+            }
+        }
+        // Of code that nobody knows to interpret.
+        until_next(&mut joined, true)?;
+        Ok(joined)
+    }
+
+    /// What stands for something else than a code address.
+    fn scripted(&self, id: CodeId) -> Result<Option<pc::Scripted>, SourceError> {
+        let mut bytes = [0u8; pc::BYTES];
+        let is_there = self.element_bytes(SectionKind::Lines) >= line::BYTES
+            && self.element_bytes(SectionKind::Pcs) >= pc::BYTES
+            && self.element(SectionKind::Pcs, u64::from(id.0), &mut bytes)?;
+        Ok(is_there.then(|| pc::Scripted::of(self.header().codec.u64(&bytes, 0))).flatten())
+    }
+
+    /// The line of a script that an id of a stack stands for; `None`: it is a code address, or unknown.
+    ///
+    /// # Errors
+    /// If the file can no longer be read.
+    pub fn script_line(&self, id: CodeId) -> Result<Option<ScriptLine>, SourceError> {
+        let Some(pc::Scripted::Line(row)) = self.scripted(id)? else { return Ok(None) };
+        let mut bytes = [0u8; line::BYTES];
+        if !self.element(SectionKind::Lines, u64::from(row), &mut bytes)? {
+            return Ok(None);
+        }
+        let codec = self.header().codec;
+        let text = |at, length| self.text_at(codec.u32(&bytes, at).into(), codec.u16(&bytes, length).into());
+        Ok(Some(ScriptLine {
+            file: text(line::FILE_AT, line::FILE_BYTES)?,
+            function: text(line::FUNCTION_AT, line::FUNCTION_BYTES)?,
+            line: Some(codec.u32(&bytes, line::LINE)).filter(|line| *line != 0),
+        }))
+    }
+
+    /// The ids from a node of the trie to its root.
+    fn nodes_of(&self, site: Site) -> Result<Stack, SourceError> {
         let mut stack = Stack::default();
         let mut node = site.0;
         while node != 0 {

@@ -21,11 +21,24 @@ pub fn walk_in_full<E: Environment>(
     strategy: Strategy,
     sink: &mut dyn FnMut(u64) -> bool,
 ) -> Walk {
+    walk_frames(environment, registers, strategy, &mut |pc, _| sink(pc))
+}
+
+/// The same, where `sink` is given the stack pointer of each frame as well: its part of the stack lies from there up to that of the
+/// next.
+#[cold]
+#[inline(never)]
+pub fn walk_frames<E: Environment>(
+    environment: &E,
+    registers: &Registers,
+    strategy: Strategy,
+    sink: &mut dyn FnMut(u64, u64) -> bool,
+) -> Walk {
     let mut frame = FullFrame::new(registers);
     let mut guessed_from = None;
     let mut depth = 0usize;
     let mut end = End::LimitReached;
-    while sink(frame.pc) {
+    while sink(frame.pc, frame.sp) {
         depth = depth.wrapping_add(1);
         let stepped = match step(environment, &mut frame) {
             Err(Stop::NoTable) => {

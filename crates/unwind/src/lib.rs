@@ -76,7 +76,7 @@ mod table;
 mod bytes;
 
 pub use cache::{CacheCounters, RuleCache};
-pub use full::walk_in_full;
+pub use full::{walk_frames, walk_in_full};
 pub use memo::{Candidate, Memo, PackedWords, Remembered};
 pub use row::{CfaRule, RegisterRule, Row};
 pub use rule::{BasePointer, Rule, Shape};

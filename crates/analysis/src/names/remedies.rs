@@ -29,6 +29,11 @@ impl Names<'_> {
         (!lacking.is_empty()).then(|| self.advice(lacking))
     }
 
+    /// Why there are no lines of Python though they were asked for, if that is so.
+    pub fn why_no_lines(&self) -> Option<String> {
+        self.ledger.process().text(key::PYTHON)?.strip_prefix('!').map(str::to_owned)
+    }
+
     /// Engines among the modules that were asked for, if they have told nobody what code they make.
     pub fn silent_engines(&self) -> BTreeSet<Engine> {
         if self.symbolizer.knows_generated_code() {
@@ -37,7 +42,9 @@ impl Names<'_> {
         let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
         let told = self.ledger.process().text(key::PYTHONMALLOC);
         let engines = asked.filter_map(|(module, _)| Engine::of(&module.path.to_string_lossy()));
-        engines.map(|engine| engine.told(told.as_deref())).collect()
+        let has_lines = self.ledger.process().text(key::PYTHON).is_some_and(|told| !told.starts_with('!'));
+        let engines = engines.map(|engine| engine.told(told.as_deref(), has_lines));
+        engines.filter(|engine| !matches!(engine, Engine::Python { has_pools: false, has_lines: true, .. })).collect()
     }
 
     /// What could be done for modules without debug information.

@@ -90,6 +90,7 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     // Whoever asks a server gets names from it in the reports.
     let advice = if asks_servers { None } else { names.advice_on(&lacking).map(Note::Advice) };
     let remedies = advice.into_iter().chain(names.silent_engines().into_iter().map(Note::Engine));
+    let remedies = remedies.chain(names.why_no_lines().map(Note::NoScriptLines));
     Ok(RunSites {
         names: remedies.map(|remedy| sentence(&remedy)).collect(),
         live,

@@ -76,6 +76,7 @@ pub fn sentence(note: &Note) -> String {
         }
         Note::Advice(advice) => advised(advice),
         Note::Engine(engine) => engine_told(*engine),
+        Note::NoScriptLines(why) => format!("Stacks have no lines of Python: {}.", clean(why)),
         Note::NoProgram(build_id) => {
             let build_id = build_id.as_ref().map(|id| format!(" of build id {}", clean(id))).unwrap_or_default();
             format!(
@@ -171,6 +172,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::NotFetched { .. } => "not_fetched",
         Note::Advice(_) => "advice",
         Note::Engine(_) => "engine",
+        Note::NoScriptLines(_) => "no_script_lines",
         Note::NoProgram(_) => "no_program",
         Note::StacksDamaged(_) => "stacks_damaged",
         Note::LogLacks(_) => "log_lacks",
@@ -228,15 +230,19 @@ fn quoted(path: &str) -> String {
 /// What to start an engine with, so that what it runs has names.
 fn engine_told(engine: Engine) -> String {
     match engine {
-        Engine::Python { minor, has_pools } => {
-            let functions = match minor {
-                Some(minor @ ..PERF_PYTHON) => {
-                    format!("`python3 -X perf`, from Python 3.{PERF_PYTHON} on (this is 3.{minor})")
-                }
-                _ => "`python3 -X perf …`".to_owned(),
+        Engine::Python { minor, has_pools, has_lines } => {
+            let (first, last) = LINES_OF_PYTHON;
+            let lines = match minor {
+                _ if has_lines => None,
+                Some(minor) if minor > last => Some("To see Python's functions: `python3 -X perf …`.".to_owned()),
+                Some(minor) if minor < first => Some(format!(
+                    "To see Python's lines: `heapledger run --python`, of Python 3.{first} to 3.{last} (this is 3.{minor})."
+                )),
+                _ => Some("To see Python's lines: `heapledger run --python …`.".to_owned()),
             };
-            let objects = " Small objects have stacks of their own with `PYTHONMALLOC=malloc`.";
-            format!("To see Python's functions: {functions}.{}", if has_pools { objects } else { "" })
+            let objects =
+                has_pools.then(|| "Small objects have stacks of their own with `PYTHONMALLOC=malloc`.".to_owned());
+            lines.into_iter().chain(objects).collect::<Vec<_>>().join(" ")
         }
         Engine::Node => {
             "To see JavaScript's functions: `node --perf-basic-prof --interpreted-frames-native-stack …`.".to_owned()
@@ -249,8 +255,8 @@ fn engine_told(engine: Engine) -> String {
     }
 }
 
-/// The first Python, by its second number, that writes for perf what it runs.
-const PERF_PYTHON: u32 = 12;
+/// First and last Python whose lines stacks can have, by their second numbers.
+const LINES_OF_PYTHON: (u32, u32) = (11, 13);
 
 /// Which moment the report is of.
 fn moment(found: &FoundBy) -> String {
@@ -349,6 +355,7 @@ pub(crate) fn is_loss(note: &Note) -> bool {
             | Note::NotFetched { .. }
             | Note::Advice(_)
             | Note::Engine(_)
+            | Note::NoScriptLines(_)
             | Note::FoundBy(_)
             | Note::CopiedSometime
             | Note::LogSays(_)
@@ -366,6 +373,7 @@ pub(crate) fn write(out: &mut dyn Write, seen: &Seen, paint: Paint) -> io::Resul
                 | Note::NotFetched { .. }
                 | Note::Advice(_)
                 | Note::Engine(_)
+                | Note::NoScriptLines(_)
         )
     });
     let (losses, others): (Vec<&Note>, Vec<&Note>) = losses.into_iter().partition(|note| is_loss(note));

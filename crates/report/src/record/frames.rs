@@ -160,7 +160,12 @@ pub(crate) fn place(frame: &NamedFrame) -> Option<String> {
 /// `0x7f… function (inlined)`, `0x7f… function+0x12 (in libc.so.6)`, `0x7f… (in libx.so+0x1234)`. What does not fit is
 /// written without its middle.
 fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
-    let address = frame.address.map_or_else(|| "0x?".to_owned(), |address| format!("{address:#010x}"));
+    let address = match frame.address {
+        Some(address) => format!("{address:#010x} "),
+        // Lines of a script have none.
+        None if frame.is_script() => String::new(),
+        None => "0x? ".to_owned(),
+    };
     let module = frame.module.as_deref().map(|path| clean(path.rsplit('/').next().unwrap_or(path)).into_owned());
     let guessed = if frame.guessed { GUESSED } else { "" };
     match (&frame.function, module) {
@@ -176,14 +181,14 @@ fn heading(frame: &NamedFrame, room: usize, paint: Paint) -> String {
                 tail.push_str(&format!(" (in {module})"));
             }
             tail.push_str(guessed);
-            let room = room.saturating_sub(address.len() + 1 + width(&tail)).max(NAME_MIN);
+            let room = room.saturating_sub(address.len() + width(&tail)).max(NAME_MIN);
             let name = paint.function(function);
             // What is wanted whole is not cut.
             let name = if paint.full_names { name.into_owned() } else { paint.cut_middle(&name, room) };
-            format!("{address} {}{tail}", paint.strong(name))
+            format!("{address}{}{tail}", paint.strong(name))
         }
-        (None, Some(module)) => format!("{address} (in {module}+{:#x}){guessed}", frame.offset.unwrap_or(0)),
-        (None, None) => format!("{address} (unknown code){guessed}"),
+        (None, Some(module)) => format!("{address}(in {module}+{:#x}){guessed}", frame.offset.unwrap_or(0)),
+        (None, None) => format!("{address}(unknown code){guessed}"),
     }
 }
 

@@ -85,6 +85,7 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
         TallyCounter::SumsLost => {
             format!("{} no room in the sums by call site.", counted(number, "free found", "frees found"))
         }
+        TallyCounter::ScriptsLost | TallyCounter::ScriptsCut => of_scripts(counter, number),
         TallyCounter::LabelsLost => format!("{} no room.", counted(number, "label found", "labels found")),
         TallyCounter::MarksLost => format!("{} no room.", counted(number, "mark found", "marks found")),
         TallyCounter::WindowsLost => format!("{} no room.", counted(number, "window found", "windows found")),
@@ -106,4 +107,13 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
         }
         other => format!("{}: {}.", other.name(), count(number)),
     }
+}
+
+/// Of lines of scripts.
+fn of_scripts(counter: TallyCounter, number: u64) -> String {
+    let stacks = counted(number, "stack", "stacks");
+    if counter == TallyCounter::ScriptsCut {
+        return format!("Of {stacks} only the innermost 2,000 or so lines of Python are there.");
+    }
+    format!("{stacks} without lines of Python: something did not look as it should, or a table is full.")
 }
