@@ -1,6 +1,6 @@
 //! Call stacks, from the trie of call sites.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
 use heapledger_format::section::{line, pc, site};
@@ -51,6 +51,8 @@ pub(crate) struct Marks {
     /// Elements that were looked through.
     read: u64,
     by_id: HashMap<CodeId, CodeMarks>,
+    /// Ids that stand for lines of scripts.
+    of_scripts: HashSet<CodeId>,
 }
 
 /// What the ledger says of a code address.
@@ -104,8 +106,14 @@ impl Ledger {
         }
         let codec = self.header().codec;
         self.for_each_chunk(SectionKind::Pcs, &mut |first, bytes| {
-            for element in bytes.chunks_exact(element_bytes) {
-                if let Some((mark, id)) = pc::marked(codec.u64(element, 0))
+            for (index, element) in bytes.chunks_exact(element_bytes).enumerate() {
+                let word = codec.u64(element, 0);
+                if matches!(pc::Scripted::of(word), Some(pc::Scripted::Line(_) | pc::Scripted::LoopBegins))
+                    && marks.of_scripts.len() < MARKS_MAX
+                {
+                    marks.of_scripts.extend(u32::try_from(first.saturating_add(index as u64)).ok().map(CodeId));
+                }
+                if let Some((mark, id)) = pc::marked(word)
                     && (marks.by_id.len() < MARKS_MAX || marks.by_id.contains_key(&CodeId(id)))
                 {
                     let found = marks.by_id.entry(CodeId(id)).or_default();
@@ -225,7 +233,7 @@ impl Ledger {
 
     /// Calls `each` with (node, its caller's node) for every node of the trie of call sites. Elements that stand
     /// for nothing are passed over: the unused first one, those that were made in vain or not written yet, and on
-    /// a chip places that were never taken.
+    /// a chip places that were never taken; and so are lines of scripts, which are parts of stacks that have nodes of their own.
     ///
     /// # Errors
     /// If the file can no longer be read.
@@ -235,16 +243,30 @@ impl Ledger {
             return Ok(());
         }
         let codec = self.header().codec;
+        let of_scripts = self.of_scripts()?;
         self.for_each_chunk(SectionKind::Sites, &mut |first, bytes| {
             for (index, element) in bytes.chunks_exact(element_bytes).enumerate() {
                 let Ok(node) = u32::try_from(first.saturating_add(index as u64)) else { break };
                 let (parent, code) = (codec.u32(element, site::PARENT), codec.u32(element, site::CODE));
-                if node != 0 && parent != node && (parent, code) != (0, 0) {
+                let is_of_script = of_scripts.contains(&CodeId(code));
+                if node != 0 && parent != node && (parent, code) != (0, 0) && !is_of_script {
                     each(Site(node), Site(parent));
                 }
             }
             Ok(())
         })
+    }
+
+    /// Ids that stand for lines of scripts, as far as they were written by now.
+    fn of_scripts(&self) -> Result<HashSet<CodeId>, SourceError> {
+        if self.element_bytes(SectionKind::Lines) == 0 {
+            return Ok(HashSet::new());
+        }
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks.read != u64::MAX {
+            self.read_marks(&mut marks)?;
+        }
+        Ok(marks.of_scripts.clone())
     }
 
     /// What the id of a code address stands for; `None` if the ledger does not say.

@@ -267,7 +267,10 @@ fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
     let tells_modules = stack.shown().any(|frame| frame.module.is_some());
     let generated = || stack.shown().skip(wrappers).filter(|frame| tells_modules && is_generated(frame));
     let script = generated().find(|frame| !is_of_engine(frame)).or_else(|| generated().next());
-    if let Some(script) = script.filter(|script| !line.iter().flatten().any(|frame| std::ptr::eq(*frame, *script))) {
+    // What lies between the function and a line of a script changes as the engine learns: those are one line.
+    let near = if script.is_some_and(NamedFrame::is_script) { 2 } else { line.len() };
+    let is_near = |script: &&NamedFrame| line.iter().take(near).flatten().any(|frame| std::ptr::eq(*frame, *script));
+    if let Some(script) = script.filter(|script| !is_near(script)) {
         line.truncate(1);
         line.extend([None, Some(script)]);
     }
@@ -365,6 +368,25 @@ mod tests {
         assert_eq!(library(&["New", "slow", "a", "b", "c"]), "New (hash.c:7) < slow (node:buffer:7) < a (hash.c:7)");
         // Without a single module nobody knows what is generated.
         assert_eq!(of(&["js a", "js b", "js c", "js d"]), "a (app.js:7) < b < c");
+    }
+
+    #[test]
+    fn lines_of_a_script_are_one_whatever_lies_between() {
+        let of = |between: &[&str]| {
+            let names = [&["deflateInit2_"], between, &["compress", "main"]].concat();
+            let mut all = stack(&names);
+            for frame in all.frames.iter_mut() {
+                if matches!(frame.function.as_deref(), Some("compress" | "main")) {
+                    (frame.address, frame.file) = (None, Some("/srv/app.py".into()));
+                } else {
+                    frame.module = Some("/usr/bin/python3".into());
+                }
+            }
+            callers(&all, Paint::default())
+        };
+        let expected = "deflateInit2_ (hash.c:7) < … < compress (app.py:7)";
+        assert_eq!([of(&["a"]), of(&["a", "b"]), of(&["a", "b", "c"])], [expected; 3]);
+        assert_eq!(of(&[]), "deflateInit2_ (hash.c:7) < compress (app.py:7) < main (app.py:7)");
     }
 
     #[test]
