@@ -83,7 +83,7 @@ impl Signals {
     fn next_or(&self, limit: Option<Duration>, waker: Option<&SignalFd>, news: &[BorrowedFd<'_>]) -> Option<Sent> {
         let limit = limit.or((!self.blocked).then_some(PAUSE));
         let Some(waker) = waker.filter(|_| !news.is_empty()) else { return self.next(limit) };
-        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        let timeout = limit.map_or(PollTimeout::NONE, poll_timeout);
         let all = std::iter::once(waker.as_fd()).chain(news.iter().copied());
         let mut descriptors: Vec<PollFd> = all.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
         // Interrupted, or nothing in time: the caller looks again.
@@ -109,6 +109,12 @@ impl Signals {
 
 fn is_ending(sent: &Sent) -> bool {
     ENDING.iter().any(|ending| *ending as i32 == sent.signal)
+}
+
+/// Whole milliseconds, which is what `poll` knows, and not less than the limit: whoever wakes before it has nothing to do yet, and would
+/// come back at once, again and again, until it is there.
+fn poll_timeout(limit: Duration) -> PollTimeout {
+    PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
 }
 
 /// How the program ended.
@@ -309,5 +315,20 @@ pub fn aside(signals: &Signals, work: impl FnOnce(FinishingProcess) + Send) -> O
                 thread::sleep(PAUSE);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_wakes_before_a_limit() {
+        let milliseconds = |limit: Duration| poll_timeout(limit).as_millis();
+        assert_eq!(milliseconds(Duration::ZERO), Some(0));
+        assert_eq!(milliseconds(Duration::from_micros(1)), Some(1));
+        assert_eq!(milliseconds(Duration::from_micros(9001)), Some(10));
+        assert_eq!(milliseconds(Duration::from_millis(10)), Some(10));
+        assert_eq!(poll_timeout(Duration::MAX), PollTimeout::MAX);
     }
 }
