@@ -3,7 +3,8 @@
 //! In a live ledger the writer goes on. The commit word of an element is its unique number: the writer
 //! zeroes it first and stores it last, and never uses a number twice. So what is read *between* two reads
 //! of the same non-zero commit word was not touched meanwhile. A chunk is read three times, A, B, C:
-//! system calls are in order, bytes within one are not, therefore the words of A and C frame the body of B.
+//! system calls are in order, bytes within one are not, therefore the words of A and C frame the body of B. Where all of A
+//! is vacant, that is what was there, and B and C are not read: a program that has freed its memory leaves much room so.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -200,6 +201,9 @@ impl<'a> Elements<'a> {
         for (number, copy) in copies.iter_mut().enumerate() {
             copy.resize(room, 0);
             count = count.min(live.read(&extent, first, copy)?);
+            if number == 0 && self.is_vacant(copy, count) {
+                return Ok(Step { passed: count, in_flight: 0 });
+            }
             // Like the bodies, between two looks at the commit words.
             if number == 1 {
                 self.read_labels(first, count, column)?;
@@ -226,6 +230,12 @@ impl<'a> Elements<'a> {
             }
         }
         Ok(step)
+    }
+
+    /// Whether none of the first `count` elements in these bytes is there.
+    fn is_vacant(&self, bytes: &[u8], count: u64) -> bool {
+        let mut elements = bytes.chunks_exact(self.element_bytes).take(count as usize);
+        elements.all(|element| (self.commit)(&self.decoder, element) == 0)
     }
 
     /// The labels of some elements, if labels are read: into `column`, one for each element that there is one for.
