@@ -7,12 +7,14 @@
 /// Elements that are turned at a time: what is written stays in the nearest cache.
 const BLOCK: usize = 256;
 
-/// Turns whole elements of `element_bytes` each into planes.
-pub(crate) fn to_planes(elements: &[u8], element_bytes: usize) -> Vec<u8> {
+/// Turns whole elements of `element_bytes` each into planes: `planes` gets the bytes, as many as there are in `elements`.
+pub(crate) fn to_planes(elements: &[u8], element_bytes: usize, planes: &mut Vec<u8>) {
     let count = elements.len() / element_bytes.max(1);
-    let mut planes = vec![0u8; elements.len()];
+    planes.resize(elements.len(), 0);
+    // What is no whole element; all else is stored to below.
+    planes.iter_mut().skip(count * element_bytes).for_each(|byte| *byte = 0);
     if element_bytes == 0 || count == 0 {
-        return planes;
+        return;
     }
     let by_words = if element_bytes.is_multiple_of(8) { count / 8 * 8 } else { 0 };
     for block in (0..by_words).step_by(BLOCK) {
@@ -26,7 +28,7 @@ pub(crate) fn to_planes(elements: &[u8], element_bytes: usize) -> Vec<u8> {
                     now ^ std::mem::replace(&mut before, now)
                 }));
                 for (row, bytes) in rows.iter().enumerate() {
-                    put_le_word(&mut planes, (word_at + row) * count + block + group * 8, *bytes);
+                    put_le_word(planes, (word_at + row) * count + block + group * 8, *bytes);
                 }
             }
         }
@@ -40,7 +42,6 @@ pub(crate) fn to_planes(elements: &[u8], element_bytes: usize) -> Vec<u8> {
             }
         }
     }
-    planes
 }
 
 /// Undoes [`to_planes`]: `elements` gets the bytes, as many as there are in `planes`.
@@ -141,7 +142,8 @@ mod tests {
         for element_bytes in [1, 2, 7, 8, 20, 32, 40, 64, 1384] {
             for count in [0, 1, 2, 7, 8, 9, 64, 255, 256, 257, 1000, 1031] {
                 let elements = noise(element_bytes * count);
-                let planes = to_planes(&elements, element_bytes);
+                let mut planes = Vec::new();
+                to_planes(&elements, element_bytes, &mut planes);
                 assert_eq!(planes.len(), elements.len());
                 let mut back = vec![7u8; 3];
                 from_planes(&planes, element_bytes, &mut back);
@@ -156,7 +158,8 @@ mod tests {
         for element_bytes in [3, 16] {
             let count = 19;
             let elements = noise(element_bytes * count);
-            let planes = to_planes(&elements, element_bytes);
+            let mut planes = vec![9u8; 5];
+            to_planes(&elements, element_bytes, &mut planes);
             for column in 0..element_bytes {
                 for index in 0..count {
                     let before = if index == 0 { 0 } else { elements[(index - 1) * element_bytes + column] };

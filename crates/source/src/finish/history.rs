@@ -11,8 +11,8 @@ use crate::records::{Buffers, Elements};
 
 /// Entries of a group: what recorders lease at a time, but any figure would do.
 const GROUP: u64 = 64;
-/// Groups read before some of their entries are given away.
-const GROUPS_AT_ONCE: usize = 256;
+/// Groups read before some of their entries are given away: as many as are read at once.
+const GROUPS_AT_ONCE: usize = 64;
 
 /// A group of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -68,6 +68,7 @@ pub(super) fn write_pieces<T>(
             numbered: 0,
             written: 0,
             waiting,
+            spare: Vec::new(),
             at,
             index,
             seen: 0,
@@ -140,11 +141,18 @@ impl<'a, 'b> Filler<'a, 'b> {
         }
         // What was not full is the last of its section, or nearly so.
         let room = if self.bytes.len() + self.element_bytes > PIECE_BYTES { PIECE_BYTES } else { 0 };
-        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(room));
+        let bytes = std::mem::take(&mut self.bytes);
         let count = (bytes.len() / self.element_bytes) as u64;
         let first = self.count;
         self.count += count;
-        self.out.push(Job { number: 0, kind: self.kind, element_bytes: self.element_bytes as u16, first, count, bytes })
+        let element_bytes = self.element_bytes as u16;
+        self.out.push(Job { number: 0, kind: self.kind, element_bytes, first, count, bytes })?;
+        if room != 0 {
+            self.bytes = self.out.spare.pop().unwrap_or_default();
+            self.bytes.clear();
+            self.bytes.reserve(room);
+        }
+        Ok(())
     }
 }
 
@@ -197,17 +205,24 @@ struct Packed {
     header: PieceHeader,
     /// Header, payload and padding.
     bytes: Vec<u8>,
+    /// The memory in which the elements came, to be filled again: the kernel takes as long to give such memory as packing does.
+    spare: Vec<u8>,
 }
 
 /// Makes pieces.
-struct Packer(Option<zstd::bulk::Compressor<'static>>);
+struct Packer {
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    /// Kept from one piece to the next.
+    turned: Vec<u8>,
+    packed: Vec<u8>,
+}
 
 fn pack_all(jobs: &Mutex<Receiver<Job>>, results: &Sender<Packed>) {
     let mut packer = Packer::new();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        if results.send(packer.pack(&job)).is_err() {
+        if results.send(packer.pack(job)).is_err() {
             return;
         }
     }
@@ -215,25 +230,33 @@ fn pack_all(jobs: &Mutex<Receiver<Job>>, results: &Sender<Packed>) {
 
 impl Packer {
     fn new() -> Packer {
-        Packer(zstd::bulk::Compressor::new(ZSTD_LEVEL).ok())
+        let compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
+        Packer { compressor, turned: Vec::new(), packed: Vec::new() }
     }
 
-    fn pack(&mut self, job: &Job) -> Packed {
-        let (packing, turned) = match usize::from(job.element_bytes) {
-            0 | 1 => (Packing::Zstd, None),
-            element_bytes => (Packing::ZstdPlanes, Some(to_planes(&job.bytes, element_bytes))),
+    /// Packs `bytes` into `packed`. False if that cannot be done.
+    fn compress(compressor: Option<&mut zstd::bulk::Compressor<'static>>, bytes: &[u8], packed: &mut Vec<u8>) -> bool {
+        packed.clear();
+        packed.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        compressor.is_some_and(|compressor| compressor.compress_to_buffer(bytes, packed).is_ok())
+    }
+
+    fn pack(&mut self, job: Job) -> Packed {
+        let Packer { compressor, turned, packed } = self;
+        let (packing, bytes) = match usize::from(job.element_bytes) {
+            0 | 1 => (Packing::Zstd, &job.bytes),
+            element_bytes => {
+                to_planes(&job.bytes, element_bytes, turned);
+                (Packing::ZstdPlanes, &*turned)
+            }
         };
-        let bytes = turned.as_ref().unwrap_or(&job.bytes);
-        let packed = self.0.as_mut().and_then(|compressor| compressor.compress(bytes).ok());
-        let (packing, payload) = match packed {
-            Some(packed) if packed.len() < job.bytes.len() => (packing, packed),
-            _ => (Packing::None, job.bytes.clone()),
-        };
+        let is_packed = Self::compress(compressor.as_mut(), bytes, packed) && packed.len() < job.bytes.len();
+        let (packing, payload) = if is_packed { (packing, &*packed) } else { (Packing::None, &job.bytes) };
         let header = PieceHeader {
             kind: job.kind,
             element_bytes: job.element_bytes,
             packing,
-            payload_crc: crc32fast::hash(&payload),
+            payload_crc: crc32fast::hash(payload),
             first: job.first,
             count: job.count,
             packed_bytes: payload.len() as u32,
@@ -241,9 +264,9 @@ impl Packer {
         };
         let mut bytes = Vec::with_capacity(header.stride() as usize);
         bytes.extend_from_slice(&header.to_bytes());
-        bytes.extend_from_slice(&payload);
+        bytes.extend_from_slice(payload);
         bytes.resize(header.stride() as usize, 0);
-        Packed { number: job.number, header, bytes }
+        Packed { number: job.number, header, bytes, spare: job.bytes }
     }
 }
 
@@ -258,6 +281,8 @@ pub(super) struct Out<'a> {
     numbered: u64,
     written: u64,
     waiting: BTreeMap<u64, Packed>,
+    /// Memory of pieces that are packed.
+    spare: Vec<Vec<u8>>,
     at: u64,
     index: Vec<u8>,
     /// Bytes read, of `total`.
@@ -271,11 +296,14 @@ impl Out<'_> {
         while self.numbered - self.written >= PIECES_UNDER_WAY as u64 {
             self.receive()?;
         }
+        while let Ok(packed) = self.done.try_recv() {
+            self.write(packed)?;
+        }
         job.number = self.numbered;
         self.numbered += 1;
         (self.progress)(self.seen.min(self.total), self.total);
         if let Some(packer) = &mut self.own {
-            let packed = packer.pack(&job);
+            let packed = packer.pack(job);
             return self.write(packed);
         }
         self.jobs.send(job).map_err(|_| self.packers_gone())
@@ -294,7 +322,11 @@ impl Out<'_> {
     }
 
     /// Writes it, if those before it are written; else when they are.
-    fn write(&mut self, packed: Packed) -> Result<(), SourceError> {
+    fn write(&mut self, mut packed: Packed) -> Result<(), SourceError> {
+        let spare = std::mem::take(&mut packed.spare);
+        if spare.capacity() >= PIECE_BYTES && self.spare.len() < PIECES_UNDER_WAY {
+            self.spare.push(spare);
+        }
         self.waiting.insert(packed.number, packed);
         while let Some(packed) = self.waiting.remove(&self.written) {
             self.file.write_all_at(&packed.bytes, self.at).map_err(self.failed)?;
