@@ -3,7 +3,9 @@
 //! A thread takes the slot that it gave back last, because its line is still in the cache. Its list
 //! is bounded, so that one thread that only allocates and another that only frees do not make the
 //! table grow: surplus goes to the pool a whole batch at a time, which is one compare-and-swap per
-//! [`BATCH`] blocks. The pool's links lie in the vacant records themselves.
+//! [`BATCH`] blocks. The pool's links lie in the vacant records themselves, three slots beside each other: what was given back
+//! long ago is in no cache, and each record that has to be read before the next is known takes as long as all else that an
+//! allocation does.
 #![forbid(unsafe_code)]
 
 use crate::publication::before_changing;
@@ -34,6 +36,10 @@ pub struct Pool {
 }
 
 const NONE: u64 = 0;
+/// Slots that are known by one record: its own, and one beside each of its two links.
+const GROUP: usize = 3;
+const LINK_BITS: u32 = 32;
+const LINK_MASK: u64 = u32::MAX as u64;
 
 fn link(slot: Slot) -> u64 {
     u64::from(slot.0) + 1
@@ -41,6 +47,16 @@ fn link(slot: Slot) -> u64 {
 
 fn slot_of(link: u64) -> Option<Slot> {
     u32::try_from(link).ok()?.checked_sub(1).map(Slot)
+}
+
+/// A link, and beside it a slot.
+fn with_beside(link_below: u64, beside: Option<&Slot>) -> u64 {
+    link_below | beside.map_or(NONE, |slot| link(*slot)) << LINK_BITS
+}
+
+/// The slot beside a link.
+fn beside(word: u64) -> Option<Slot> {
+    slot_of(word >> LINK_BITS)
 }
 
 impl Pool {
@@ -53,18 +69,21 @@ impl Pool {
 
     /// Puts slots into the pool as one batch.
     pub fn push(&self, records: &impl Vacant, slots: &[Slot]) {
-        let Some((first, rest)) = slots.split_first() else { return };
+        let Some(first) = slots.first() else { return };
         before_changing(); // links lie in words of retracted records
-        let mut at = *first;
-        for next in rest {
-            records.set_next(at, link(*next));
-            at = *next;
+        let mut groups = slots.chunks(GROUP);
+        let mut group = groups.next();
+        while let Some([at, others @ ..]) = group {
+            group = groups.next();
+            let next = group.and_then(<[Slot]>::first).map_or(NONE, |next| link(*next));
+            records.set_next(*at, with_beside(next, others.first()));
+            // The first one's has the batch below, too.
+            records.set_next_batch(*at, with_beside(NONE, others.get(1)));
         }
-        records.set_next(at, NONE);
         let mut head = self.head.load(Ordering::Acquire);
         loop {
-            records.set_next_batch(*first, head & u64::from(u32::MAX));
-            let new = (head >> 32).wrapping_add(1) << 32 | link(*first);
+            records.set_next_batch(*first, with_beside(head & LINK_MASK, slots.get(2)));
+            let new = (head >> LINK_BITS).wrapping_add(1) << LINK_BITS | link(*first);
             match self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -72,26 +91,30 @@ impl Pool {
         }
     }
 
-    /// Takes a batch out of the pool and into `slots`; returns how many there are.
+    /// Takes a batch out of the pool and into `slots`, which has room for a full one; returns how many there are.
     pub fn pop(&self, records: &impl Vacant, slots: &mut [Slot]) -> usize {
         let mut head = self.head.load(Ordering::Acquire);
         let first = loop {
-            let Some(first) = slot_of(head & u64::from(u32::MAX)) else { return 0 };
+            let Some(first) = slot_of(head & LINK_MASK) else { return 0 };
             // Another thread may own `first` by now; then this is a stale value and the exchange fails.
-            let below = records.next_batch(first) & u64::from(u32::MAX);
-            let new = (head >> 32).wrapping_add(1) << 32 | below;
+            let below = records.next_batch(first) & LINK_MASK;
+            let new = (head >> LINK_BITS).wrapping_add(1) << LINK_BITS | below;
             match self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break first,
                 Err(now) => head = now,
             }
         };
+        let mut places = slots.iter_mut();
         let mut count = 0usize;
-        let mut next = Some(first);
-        for place in slots.iter_mut() {
-            let Some(slot) = next else { break };
-            *place = slot;
-            count = count.wrapping_add(1);
-            next = slot_of(records.next(slot));
+        let mut group = Some(first);
+        while let Some(at) = group {
+            let (next, batch) = (records.next(at), records.next_batch(at));
+            for slot in [Some(at), beside(next), beside(batch)].into_iter().flatten() {
+                let Some(place) = places.next() else { return count };
+                *place = slot;
+                count = count.wrapping_add(1);
+            }
+            group = slot_of(next & LINK_MASK);
         }
         count
     }
@@ -130,6 +153,20 @@ mod tests {
         }
         fn set_next_batch(&self, slot: Slot, link: u64) {
             self.0[slot.0 as usize][1].store(link, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_any_length_comes_back_whole() {
+        let (pool, table) = (Pool::new(), Table::new(BATCH));
+        for length in 1..=BATCH {
+            // Not in the order in which they lie.
+            let batch: Vec<Slot> = (0..length as u32).map(|slot| Slot(slot * 37 % BATCH as u32)).collect();
+            pool.push(&table, &batch);
+            let mut slots = [Slot(u32::MAX); BATCH];
+            assert_eq!(pool.pop(&table, &mut slots), length);
+            assert_eq!(slots[..length], batch);
+            assert_eq!(pool.pop(&table, &mut slots), 0);
         }
     }
 
