@@ -29,7 +29,7 @@ use heapledger_recorder::backend::{Begun, Slot};
 
 /// Numbers that a thread leases at once.
 pub const NUMBER_LEASE: u64 = 16;
-/// And if there are more than [`FEW_THREADS`], or no clock to be read with it.
+/// And if there is no other, which could take the next ones, if there are more than [`FEW_THREADS`], or no clock to be read with it.
 pub const LONG_LEASE: u64 = 64;
 const FEW_THREADS: u64 = 8;
 /// Where times are not recorded, a lease is over when the counter has moved on by so much.
@@ -279,7 +279,7 @@ fn new_lease(shared: &Shared, mut state: Entered) -> bool {
 fn take_lease(shared: &Shared, mut state: Entered) -> Option<Ticks> {
     let counter = shared.ledger().global(GlobalCounter::NextNumber);
     let has_time = shared.settings().options.has(Options::TIME);
-    let is_short = has_time && shared.threads.in_use() <= FEW_THREADS;
+    let is_short = has_time && !shared.threads.is_single() && shared.threads.in_use() <= FEW_THREADS;
     let count = if is_short { NUMBER_LEASE } else { LONG_LEASE };
     let unused = state.end_number.wrapping_sub(state.next_number);
     let (mut tries, mut end) = (0u32, counter.load(Ordering::Acquire));
