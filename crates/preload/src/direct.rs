@@ -1,5 +1,6 @@
-//! Calls that a stub makes, or jumps on to, itself: for the commonest functions of the C family and glibc's own, what is left to be
-//! done is compiled for each one by itself, and for each way of guarding.
+//! Calls that a stub makes, or jumps on to, itself: for the commonest functions of the C family, glibc's own or those of an allocator that is
+//! known not to put its functions together from each other, what is left to be done is compiled for each one by itself, and for each way of
+//! guarding.
 #![forbid(unsafe_code)]
 
 use crate::SHARED;
@@ -12,10 +13,36 @@ use crate::guard;
 use crate::hooked::hooked_at;
 use crate::next;
 use crate::says::{SaysNothing, given_back};
+#[cfg(not(feature = "wrapped"))]
+use core::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(feature = "wrapped"))]
+use heapledger_linux::loader::Module;
 use heapledger_process::hooks::{self, NewBlock, Ready};
 
-/// What follows the real call of a function that gives a block of so many bytes, of the C family and glibc's own: they
-/// call no other replaced function. Returns the block. (The stub has made the call: nothing is to be done before.)
+/// What precedes a call of an allocator may be left out: its functions call no other replaced one.
+#[cfg(not(feature = "wrapped"))]
+static CALLS_NO_OTHER: AtomicBool = AtomicBool::new(false);
+
+/// Functions that jemalloc, tcmalloc and mimalloc have and others have not. They define `malloc` and its like as names for functions of their
+/// own, and call those.
+#[cfg(not(feature = "wrapped"))]
+const SIGNS: [&[u8]; 3] = [b"mallocx", b"tc_malloc", b"mi_malloc"];
+
+/// Notes which module has the next `malloc`.
+#[cfg(not(feature = "wrapped"))]
+pub(crate) fn note_allocator(module: &Module) {
+    let is_known = SIGNS.iter().any(|name| module.symbol(name).is_some());
+    CALLS_NO_OTHER.store(is_known, Ordering::Release);
+}
+
+/// Whether stubs may call the next functions without asking, if nobody watches calls. Others than glibc's only where blocks are not guarded.
+#[cfg(not(feature = "wrapped"))]
+pub(crate) fn is_possible() -> bool {
+    next::is_glibc() || CALLS_NO_OTHER.load(Ordering::Acquire) && !guard::is_on()
+}
+
+/// What follows the real call of a function that gives a block of so many bytes, of the C family and an allocator whose functions
+/// call no other replaced one. Returns the block. (The stub has made the call: nothing is to be done before.)
 ///
 /// Each way is a function of its own, to which this jumps: so none has to keep registers for another one.
 pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {

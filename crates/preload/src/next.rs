@@ -30,6 +30,7 @@
 //! is also known that an address in no module has no table until then, and stacks that pass generated code along
 //! frame pointers (JavaScript in node) are remembered like others, though marked as guessed.
 
+use crate::direct;
 use crate::emulated;
 use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
@@ -39,7 +40,7 @@ use heapledger_linux::{apart, syscall};
 use heapledger_watch::state;
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
-/// Functions of glibc that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0. Of the
+/// Functions of the allocator that give blocks and call no other replaced one, once they are known and as long as nobody watches calls; else 0. Of the
 /// operators of C++ runtimes, what they are made of: for those without an alignment, whose stubs are in `operators.rs`. The stubs read it.
 pub(crate) static DIRECT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
 /// The real `free`, to which its stub jumps, once it is known; 0 while it is to be asked about each call.
@@ -198,9 +199,9 @@ pub(crate) fn look_who_watches() {
         let free =
             if is_watched { 0 } else { NEXT.get(Hook::Free as usize).map_or(0, |next| next.load(Ordering::SeqCst)) };
         FREE.store(free, Ordering::SeqCst);
+        let is_direct = !is_watched && direct::is_possible();
         for (hook, _) in of_family(Family::C) {
             if let (Some(direct), Some(next)) = (DIRECT.get(hook), NEXT.get(hook)) {
-                let is_direct = is_glibc() && !is_watched;
                 direct.store(if is_direct { next.load(Ordering::SeqCst) } else { 0 }, Ordering::SeqCst);
             }
         }
@@ -211,8 +212,8 @@ pub(crate) fn look_who_watches() {
             }
         }
         // Who changes it meanwhile in another thread sees what was stored here, or is seen here. (A guard that begins, too.)
-        let is_same = operators == (!is_watched && operators_are_direct());
-        if state::is_watched() == is_watched && is_same {
+        let now = (!is_watched && direct::is_possible(), !is_watched && operators_are_direct());
+        if state::is_watched() == is_watched && now == (is_direct, operators) {
             break;
         }
     }
@@ -354,6 +355,7 @@ fn find_c_family() {
     find_by_order(Family::Loader);
     let is_glibc = module.name().to_bytes().ends_with(b"/libc.so.6");
     NEXT_IS_GLIBC.store(is_glibc, Ordering::Release);
+    direct::note_allocator(&module);
     let finder = CodeFinder::new();
     if finder.start() {
         C_LIBRARY_FINDER.store(finder.address(), Ordering::Release);
@@ -415,7 +417,6 @@ fn is_cxx_runtime(module: &Module) -> bool {
 }
 
 /// Whether a hook's blocks come from the next `malloc`.
-#[inline]
 pub(crate) fn gives_malloc_blocks(hook: usize, family: Family) -> bool {
     family == Family::C && is_glibc()
         || GIVES_MALLOC_BLOCKS.get(hook).is_some_and(|gives| gives.load(Ordering::Relaxed))
