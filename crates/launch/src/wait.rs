@@ -113,7 +113,7 @@ fn is_ending(sent: &Sent) -> bool {
 
 /// Whole milliseconds, which is what `poll` knows, and not less than the limit: whoever wakes before it has nothing to do yet, and would
 /// come back at once, again and again, until it is there.
-fn poll_timeout(limit: Duration) -> PollTimeout {
+pub(crate) fn poll_timeout(limit: Duration) -> PollTimeout {
     PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
 }
 

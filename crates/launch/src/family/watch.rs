@@ -24,6 +24,7 @@ use crate::error::LaunchError;
 use crate::finish::{self, Finisher, Shop};
 use crate::live::{self, Live};
 use crate::sys;
+use crate::wait::poll_timeout;
 
 /// Ledgers that are held open: there is a limit on descriptors.
 const HELD_MAX: usize = 128;
@@ -415,7 +416,7 @@ impl Watch {
         let look = if self.children.is_empty() { look.max(ALONE) } else { look };
         let blind = self.news.fd().is_none().then_some(ASK_AGAIN);
         let limit = ask.into_iter().chain([look]).chain(blind).chain(more.then_some(Duration::ZERO)).min();
-        let timeout = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+        let timeout = limit.map_or(PollTimeout::NONE, poll_timeout);
         // As long as nothing is in its ledger the end of a process changes nothing.
         let begun = self.children.values().filter(|child| child.process.is_some());
         let ends = begun.filter_map(|child| child.end.as_ref()).map(ToldEnd::fd);
