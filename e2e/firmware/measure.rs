@@ -54,7 +54,7 @@ heapledger::chip_ledger!(Chip);
 const CONFIG: Config<'static> = {
     let sites = if cfg!(set = "bare") {
         0
-    } else if cfg!(set = "full") {
+    } else if cfg!(any(set = "crowded", set = "full")) {
         // Nobody but the first few finds room.
         20
     } else {
@@ -65,7 +65,7 @@ const CONFIG: Config<'static> = {
     Config {
         depth: 5,
         largest_bytes: 0xFFFE,
-        history: if cfg!(any(set = "bare", set = "minimal")) || IS_GUARDED { 0 } else { ROOM.0 },
+        history: if cfg!(any(set = "bare", set = "minimal", set = "crowded")) || IS_GUARDED { 0 } else { ROOM.0 },
         errors: if IS_GUARDED { 8 } else { 0 },
         guarded_heaps: if IS_GUARDED { 1 } else { 0 },
         clock: if has_time { Some(Clock { tick_ns: 40, bits: 24 }) } else { None },
@@ -277,7 +277,7 @@ extern "C" fn start() -> ! {
         say(word, bytes as u32);
     }
     // Not where it would be counted as that.
-    #[cfg(set = "full")]
+    #[cfg(any(set = "crowded", set = "full"))]
     say("live_bytes", HEAP.books().live_bytes());
     fail(0)
 }

@@ -304,8 +304,8 @@ for target in $targets; do
     script=$out/large.ld
     # The sets of switches that `e2e/tests/firmware_costs.rs` compares.
     for room in 100 1000 10000; do
-        for set in none bare minimal history time tasks everything full light filled; do
-            case $set$room in full1000|full10000|light1000|light10000|filled1000|filled10000) continue ;; esac
+        for set in none bare minimal crowded history time tasks everything full light filled; do
+            case $set$room in crowded1000|crowded10000|full1000|full10000|light1000|light10000|filled1000|filled10000) continue ;; esac
             link measure measure_${set}_$room --cfg "set=\"$set\"" --cfg "room=\"$room\""
         done
     done

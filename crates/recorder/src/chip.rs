@@ -396,8 +396,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     /// A block finds no room: it is counted, and its bytes.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn not_entered(&mut self, why: TallyCounter, bytes: S::Word) -> bool {
         self.count(why);
         self.add(header::further_word::<S>(0), bytes);

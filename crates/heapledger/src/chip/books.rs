@@ -21,6 +21,18 @@ enum Missed {
     Free,
 }
 
+impl Missed {
+    /// The word of a board's region that counts them; 0: none does.
+    #[inline(always)]
+    fn word<B: Placed>(self) -> usize {
+        match self {
+            Missed::Nothing => 0,
+            Missed::Block => const { missed_word::<On<B>>() },
+            Missed::Free => missed_frees_word::<On<B>>(),
+        }
+    }
+}
+
 /// What a `realloc` came to.
 pub(super) struct Moved {
     pub(super) detached: Option<InRealloc<Address>>,
@@ -68,7 +80,7 @@ impl<B: Placed> Books<B> {
             // SAFETY: a word of the region. If somebody is in the middle of an update this looks at it all the same, as a debugger does.
             let is_idle = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.idle;
             let has_begun = !B::SURVIVES || B::boot().0.get() == ChipBoot::BEGUN;
-            if !(is_idle && has_begun || self.is_mine(missed)) {
+            if !(is_idle && has_begun || self.is_mine(missed.word::<B>())) {
                 return None;
             }
             // Nobody else runs, and nobody who waits for this has the region: that was just looked at, and what is called below calls
@@ -78,17 +90,18 @@ impl<B: Placed> Books<B> {
         })
     }
 
-    /// Nobody is in the middle of an update, but there is no ledger yet: now there is.
+    /// Nobody is in the middle of an update, but there is no ledger yet: now there is. If somebody is, the word `missed` counts it.
     #[cold]
     #[inline(never)]
-    fn is_mine(self, missed: Missed) -> bool {
+    fn is_mine(self, missed: usize) -> bool {
         let boot = B::boot();
         if B::SURVIVES {
             match boot.0.get() {
                 ChipBoot::BEGUN => {}
                 ChipBoot::BEFORE => return self.begin_anew(0),
                 looked_at => {
-                    boot.0.set(looked_at.saturating_add(matches!(missed, Missed::Block).into()));
+                    let is_block = missed == const { missed_word::<On<B>>() };
+                    boot.0.set(looked_at.saturating_add(is_block.into()));
                     return false;
                 }
             }
@@ -97,10 +110,8 @@ impl<B: Placed> Books<B> {
         // SAFETY: as in `lend`.
         let is_busy = unsafe { B::region().wrapping_add(mark.at).read_volatile() }.widen() == mark.busy;
         if is_busy {
-            match missed {
-                Missed::Nothing => {}
-                Missed::Block => self.missed(const { missed_word::<On<B>>() }, 1),
-                Missed::Free => self.missed(missed_frees_word::<On<B>>(), 1),
+            if missed != 0 {
+                self.missed(missed, 1);
             }
             return false;
         }
@@ -232,7 +243,7 @@ impl<B: Placed> Books<B> {
     }
 
     /// Whether a block that begins there is in the ledger.
-    pub(super) fn is_live(self, address: usize) -> bool {
+    pub fn is_live(self, address: usize) -> bool {
         self.lend(|ledger| ledger.known(address as Address)) == Some(BlockKnown::Live)
     }
 

@@ -262,7 +262,8 @@ fn interrupted<B: Board>(handler: usize, exc_return: usize, end: usize) -> u64 {
         let saved = super::cortex_m::process_stack();
         (saved, B::stack_end(saved).saturating_sub(AROUND.1))
     };
-    if saved & 3 == 0 && saved <= end.wrapping_sub(SAVED_PC) { saved as u64 | (end as u64) << 32 } else { 0 }
+    // (It is a multiple of 4: the processor has no other stack pointers, and the handler's frame was looked at.)
+    if saved <= end.wrapping_sub(SAVED_PC) { saved as u64 | (end as u64) << 32 } else { 0 }
 }
 
 /// Words that are looked at for return addresses.

@@ -45,23 +45,23 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.region.set_cell(cells, cell, cell_ordered::<S>(cells.bytes, number));
     }
 
-    /// The cell that leads to an address, and in the upper half the slot plus 1; if there is none the last cell of its chain, and 0. (One number: it comes
-    /// back in registers.)
-    #[inline(never)]
-    fn find(&self, address: S::Word) -> u64 {
+    /// The cell that leads to an address, and its slot plus 1; if there is none the last cell of its chain, and 0.
+    #[inline(always)]
+    fn find(&self, address: S::Word) -> (u32, u32) {
         let mut cell = Self::home(address);
         // A chain that somebody has written over may have no end.
         let mut left = S::room().records;
         loop {
             let number = self.cell(cell);
-            let Some(slot) = number.checked_sub(1).and_then(Self::slot).filter(|_| left != 0) else {
-                return u64::from(cell);
-            };
+            let Some(slot) = Self::of_number(number).and_then(|slot| Self::slot(slot.0)) else { return (cell, 0) };
             if self.address_in(slot) == address {
-                return u64::from(cell) | u64::from(number) << 32;
+                return (cell, number);
             }
             cell = Self::behind(slot);
             left = left.wrapping_sub(1);
+            if left == 0 {
+                return (cell, 0);
+            }
         }
     }
 
@@ -71,29 +71,41 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         Self::chains().wrapping_add(slot.0)
     }
 
-    /// Lets an address lead to a slot. Returns the one that it led to before.
+    /// The slot that has a number, which is the slot plus 1; none has 0.
     #[inline(always)]
-    pub(super) fn index_insert(&mut self, address: S::Word, slot: Slot) -> Option<Slot> {
-        let found = self.find(address);
-        let old = ((found >> 32) as u32).checked_sub(1).map(Slot);
-        let next = old.map_or(0, |old| self.cell(Self::behind(old)));
-        self.set_cell(Self::behind(slot), next);
-        self.set_cell(found as u32, slot.0.wrapping_add(1));
+    fn of_number(number: u32) -> Option<Slot> {
+        if number == 0 { None } else { Some(Slot(number.wrapping_sub(1))) }
+    }
+
+    /// Lets an address lead to the slot of this number, or with 0 to none. Returns the number that it led to before, or 0. (Both in one
+    /// function: it is there once.)
+    #[inline(never)]
+    fn lead(&mut self, address: S::Word, number: u32) -> u32 {
+        let (cell, old) = self.find(address);
+        let mut next = Self::of_number(old).map_or(0, |old| self.cell(Self::behind(old)));
+        if let Some(slot) = Self::of_number(number) {
+            self.set_cell(Self::behind(slot), next);
+            next = number;
+        }
+        self.set_cell(cell, next);
         old
     }
 
+    /// Lets an address lead to a slot. Returns the one that it led to before.
+    #[inline(always)]
+    pub(super) fn index_insert(&mut self, address: S::Word, slot: Slot) -> Option<Slot> {
+        Self::of_number(self.lead(address, slot.0.wrapping_add(1)))
+    }
+
     /// The slot that an address leads to.
+    #[inline(never)]
     pub(super) fn index_find(&self, address: S::Word) -> Option<Slot> {
-        ((self.find(address) >> 32) as u32).checked_sub(1).map(Slot)
+        Self::of_number(self.find(address).1)
     }
 
     /// The slot that an address leads to, which it no longer does.
     #[inline(always)]
     pub(super) fn index_remove(&mut self, address: S::Word) -> Option<Slot> {
-        let found = self.find(address);
-        let slot = ((found >> 32) as u32).checked_sub(1).map(Slot)?;
-        let next = self.cell(Self::behind(slot));
-        self.set_cell(found as u32, next);
-        Some(slot)
+        Self::of_number(self.lead(address, 0))
     }
 }

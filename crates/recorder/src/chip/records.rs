@@ -62,7 +62,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         let slot = Self::slot(used)?;
         self.set_word(S::RECORDS_USED, S::Word::cut(u64::from(used.wrapping_add(1))));
         // (0: nobody wants to know.)
-        self.is_scarce = used.wrapping_add(1) == S::room().warn_records;
+        self.is_scarce = S::MAY_WARN && used.wrapping_add(1) == S::room().warn_records;
         Some(slot)
     }
 

@@ -147,6 +147,8 @@ pub(super) trait Fixed: Shape {
     const HAS_TASKS: bool = Self::TASK_BYTES != 0;
     const HAS_HEAPS: bool = Self::HEAP_BYTES != 0;
     const HAS_HISTORY: bool = Self::CONFIG.history != 0;
+    /// Whether somebody may want to know that records are scarce.
+    const MAY_WARN: bool = Self::ROOM.is_some() || Self::CONFIG.warn_records != 0;
     const HAS_ERRORS: bool = Self::CONFIG.errors != 0;
     /// Whether there may be errors, or counts of what a guard could not do.
     const HAS_GUARD: bool = further_count(&Self::CONFIG) > 2;

@@ -44,14 +44,23 @@ struct Search {
     distance: u32,
 }
 
+#[inline(always)]
+fn hash(code: u32, parent: u32) -> u32 {
+    const GOLDEN: u32 = 0x9E37_79B1;
+    parent.wrapping_mul(GOLDEN).wrapping_add(code).wrapping_mul(GOLDEN)
+}
+
+/// The place that a hash says, of so many.
+#[inline(always)]
+fn place(hash: u32, places: u32) -> u32 {
+    (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32
+}
+
 impl Search {
     #[inline(always)]
-    fn new(code: u32, parent: u32, places: u32, are_many: bool) -> Search {
-        const GOLDEN: u32 = 0x9E37_79B1;
-        let hash = parent.wrapping_mul(GOLDEN).wrapping_add(code).wrapping_mul(GOLDEN);
-        let place = (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32;
+    fn new(hash: u32, places: u32, are_many: bool) -> Search {
         let distance = (hash >> 8 & 31).wrapping_add(1);
-        Search { place, distance: if are_many || places > 32 { distance } else { 1 } }
+        Search { place: place(hash, places), distance: if are_many || places > 32 { distance } else { 1 } }
     }
 
     #[inline(always)]
@@ -79,44 +88,46 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     }
 
     /// The call site of a stack, innermost frame first; of one without room, that of its innermost frame.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn site(&mut self, frames: &[S::Word]) -> Site {
         if !S::HAS_STACKS {
             return Site::NONE;
         }
         let depth = usize::from(S::CONFIG.depth);
-        let mut kept = match frames.get(..depth) {
+        let kept = match frames.get(..depth) {
             Some(kept) if frames.len() > depth => {
                 self.count(TallyCounter::StacksCut);
                 kept
             }
             _ => frames,
         };
-        let mut room = Self::common();
-        loop {
-            let (node, is_whole) = self.nodes_of(kept, room);
-            if is_whole || room == S::room().places {
-                return Site(node);
-            }
-            // There is no room for all of it: the innermost frame is kept.
-            self.count(TallyCounter::SitesFull);
-            S::sites_full();
-            (kept, room) = (frames.get(..1).unwrap_or(&[]), S::room().places);
-        }
+        self.node_of(kept, Self::common())
     }
 
-    /// The node of the innermost of these frames; without room for all of them 0, and false.
-    #[inline(always)]
-    fn nodes_of(&mut self, frames: &[S::Word], room: u32) -> (u32, bool) {
+    /// The node of the innermost of these frames, if there is room for all of them with so many nodes in use; else that of the innermost alone.
+    #[inline(never)]
+    fn node_of(&mut self, frames: &[S::Word], room: u32) -> Site {
         let mut node = 0u32;
         for address in frames.iter().rev() {
-            let Some(code) = self.code(*address) else { return (0, false) };
-            node = self.child(node, code, room);
+            node = self.child(node, *address, room);
             if node == 0 {
-                return (0, false);
+                return self.innermost(frames, room);
             }
         }
-        (node, true)
+        Site(node)
+    }
+
+    /// There is no room for all of a stack: its innermost frame is kept.
+    #[cold]
+    #[inline(never)]
+    fn innermost(&mut self, frames: &[S::Word], room: u32) -> Site {
+        let places = S::room().places;
+        if room == places {
+            return Site::NONE;
+        }
+        self.count(TallyCounter::SitesFull);
+        S::sites_full();
+        self.node_of(frames.get(..1).unwrap_or(&[]), places)
     }
 
     /// A node's parent and code; both 0: nobody has taken the place.
@@ -152,29 +163,41 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// The node of a frame below its caller's; a new one, as long as fewer than so many are in use; else 0.
     #[inline(always)]
-    fn child(&mut self, parent: u32, code: u32, room: u32) -> u32 {
+    fn child(&mut self, parent: u32, address: S::Word, room: u32) -> u32 {
+        let Some(code) = self.code(address) else { return 0 };
         let places = S::room().places;
-        let mut search = Search::new(code, parent, places, S::ROOM.is_some());
-        let mut found = self.node(search.place.wrapping_add(1));
-        if found != (parent, code) {
-            // Mostly it lies where its hash says. Here it does not.
-            let has_room = (self.word(S::NOTES.sites_used).widen() as u32) < room;
-            let mut probes = if has_room { PROBES_MAX } else { PROBES_FULL };
-            while found != (parent, code) {
-                if found == (0, 0) && has_room {
-                    self.set_node(search.place.wrapping_add(1), parent, code);
-                    self.add(S::NOTES.sites_used, S::Word::cut(1));
-                    break;
-                }
-                probes = probes.wrapping_sub(1);
-                if found == (0, 0) || probes == 0 {
+        let mut search = Search::new(hash(code, parent), places, S::ROOM.is_some());
+        let mut id = search.place.wrapping_add(1);
+        let mut found = self.node(id);
+        if found == (parent, code) {
+            return id;
+        }
+        // Mostly it lies where its hash says. Here it does not.
+        let used = self.word(S::NOTES.sites_used);
+        let has_room = (used.widen() as u32) < room;
+        let mut probes = if has_room { PROBES_MAX } else { PROBES_FULL };
+        loop {
+            // (No code is 0.)
+            if found.1 == 0 {
+                if !has_room {
                     return 0;
                 }
-                search.go_on(places);
-                found = self.node(search.place.wrapping_add(1));
+                self.set_node(id, parent, code);
+                self.set_word(S::NOTES.sites_used, used.plus(S::Word::cut(1)));
+                return id;
+            }
+            probes = probes.wrapping_sub(1);
+            search.go_on(places);
+            id = search.place.wrapping_add(1);
+            // (There is each of them, as long as nobody has written over the numbers.)
+            if probes == 0 || id >= S::room().sites {
+                return 0;
+            }
+            found = self.node(id);
+            if found == (parent, code) {
+                return id;
             }
         }
-        search.place.wrapping_add(1)
     }
 
     /// What a node says for a code address: the address itself, or, where it has no room for one, the place of the address in a
@@ -194,7 +217,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             return None;
         }
         let places = Self::CODES;
-        let mut search = Search::new(address as u32, (address >> 32) as u32, places, false);
+        let mut search = Search::new(hash(address as u32, (address >> 32) as u32), places, false);
         for _ in 0..PROBES_MAX {
             let id = search.place.wrapping_add(1);
             let at = S::CODES.at.wrapping_add(id as usize);
