@@ -28,7 +28,12 @@ extern char code_start[], code_end[];
 #define HEAPLEDGER_SITES 512
 #endif
 
+#ifdef LAYOUT
+/* The library was built for this firmware, and knows the rest. */
+#define HEAPLEDGER_IMPLEMENTATION LAYOUT
+#else
 #define HEAPLEDGER_IMPLEMENTATION HEAPLEDGER_EVERYTHING
+#endif
 #define HEAPLEDGER_RECORDS 100
 #define HEAPLEDGER_HISTORY 200
 #define HEAPLEDGER_TASK_ROWS 3
@@ -57,7 +62,9 @@ static void wrong(const struct heapledger_damage *found) { (void)found; fail(77)
 #define SLOTS 48
 static struct { void *block; uint32_t bytes; } slots[SLOTS];
 
+#ifndef LAYOUT
 static const char text[] = "as many letters as are asked for, and that are never more than ninety-six, which this text must have, too.";
+#endif
 
 /* Where somebody looks at what is kept, optimizers do not know. */
 #define KEEP(x) __asm__ volatile("" : "+r"(x) : : "memory")
@@ -76,9 +83,11 @@ __attribute__((noinline)) void perform(uint32_t command)
             /* A block that nobody knows any more. */
             heapledger_freed((void *)0x1230, HEAPLEDGER_KIND_FREE);
             bytes = 0;
+#ifndef LAYOUT
         } else if (what < 5) {
             /* The C library allocates for itself. */
             block = strdup(text + sizeof text - bytes);
+#endif
         } else if (what < 8) {
             block = calloc(1, bytes);
         } else {

@@ -18,7 +18,7 @@ static uint32_t ticks(void)
 }
 
 #ifdef LAYOUT
-static uintptr_t task(void) { return 0x1000; }
+__attribute__((unused)) static uintptr_t task(void) { return 0x1000; }
 #ifdef __riscv
 extern char stack_top[];
 static uintptr_t end_of_stack(uintptr_t within) { (void)within; return (uintptr_t)stack_top; }
@@ -34,6 +34,11 @@ static uintptr_t end_of_stack(uintptr_t within) { (void)within; return (uintptr_
 #define HEAPLEDGER_CLOCK_BITS 24
 #define HEAPLEDGER_STACK heapledger_frame_pointers
 #include <heapledger-firmware.h> /* what layouts are called */
+#if LAYOUT == HEAPLEDGER_FIXED
+/* It has a stack's end from the vector table, and no time; whom it asks, it was built for. */
+#undef HEAPLEDGER_TICKS
+#undef HEAPLEDGER_TASK
+#endif
 #if LAYOUT == HEAPLEDGER_MINIMAL
 /* malloc() calls nothing that is led to the library. */
 #define HEAPLEDGER_NESTED 0

@@ -102,11 +102,18 @@ library() {
     into=$1
     shift
     "$rustc" --crate-type staticlib --crate-name heapledger_firmware --edition 2024 --target $target -Copt-level=s \
-        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard"))' \
+        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard", "fixed"))' \
         --out-dir "$into" -L "$out" --extern heapledger "$@" "$root/crates/firmware/src/lib.rs"
 }
 # The same, of which blocks are guarded.
 guarded_library() { library "$out/guard" --cfg 'feature="guard"'; }
+# The same, built for one firmware. $1: where to; then what for.
+fixed_library() {
+    mkdir -p "$1"
+    HEAPLEDGER_FIXED=$2 library "$1" --cfg 'feature="fixed"'
+}
+fixed_for_measure="records=100 sites=512 depth=5 stack=1"
+fixed_for_commands="records=100 sites=512 depth=12 history=200 tasks=3 largest=1048574 clock_bits=8 tick_ns=1000000 actual_sizes=1 stack=1"
 # Firmware in C, if there is a compiler for it: other programs than Debian's rustc, which has libraries of its own.
 c_options="-Os -g -Wall -Wextra -Werror -ffunction-sections -I$root/crates/firmware/include -I$root/e2e/firmware"
 wrapped_two="-Wl,--wrap=malloc,--wrap=free"
@@ -160,6 +167,20 @@ in_c_for_cortex_m3() {
             $defined -c "$root/e2e/firmware/measure.c" -o "$out/measure_c.o"
         c_link measure_c_$layout --specs=nano.specs "$out/measure_c.o" $wrap
     done
+    # Built for one firmware, of which no function that is led to the library calls another one.
+    ungrouped=$grouped
+    for source in measure commands; do
+        fixed=$out/fixed_for_$source
+        case $source in
+            measure) fixed_library "$fixed" "$fixed_for_measure"; wrap=$wrapped_two ;;
+            *) fixed_library "$fixed" "$fixed_for_commands"; wrap=$wrapped ;;
+        esac
+        grouped="-Wl,--start-group -lc $fixed/libheapledger_firmware.a -Wl,--end-group"
+        LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+            -DLAYOUT=HEAPLEDGER_FIXED -c "$root/e2e/firmware/$source.c" -o "$out/fixed_c.o"
+        c_link ${source}_c_FIXED --specs=nano.specs "$out/fixed_c.o" $wrap
+    done
+    grouped=$ungrouped
     LD_LIBRARY_PATH= $arm $c_options -c "$root/e2e/firmware/survivor.c" -o "$out/survivor_c.o"
     c_link survivor_c --specs=nano.specs "$out/survivor_c.o" $wrapped_two,--build-id=sha1
     ungrouped=$grouped grouped="-Wl,--start-group -lc $out/guard/libheapledger_firmware.a -Wl,--end-group"
@@ -242,6 +263,9 @@ in_c_for_riscv() {
     for layout in MINIMAL TASKS EVERYTHING; do
         c_link measure measure_c_$layout "$wrapped_two" -DLAYOUT=HEAPLEDGER_$layout
     done
+    fixed_library "$out/fixed" "$fixed_for_measure own_stack_end=1"
+    archive=$out/fixed/libheapledger_firmware.a
+    c_link measure measure_c_FIXED "$wrapped_two" -DLAYOUT=HEAPLEDGER_FIXED
     echo "firmware in C is linked for $target"
     with_zlib "$riscv_compile" \
         "$riscv -march=rv32imac -nostartfiles -T $root/e2e/firmware/riscv_virt_c.ld -Wl,--gc-sections -Wl,--no-warn-rwx-segments" \

@@ -13,7 +13,8 @@
  *
  * Which functions there are, and how the library is built: docs/firmware.md. What is defined before the file is included, in that one file:
  *
- *   HEAPLEDGER_IMPLEMENTATION    the layout: HEAPLEDGER_MINIMAL, HEAPLEDGER_TASKS or HEAPLEDGER_EVERYTHING
+ *   HEAPLEDGER_IMPLEMENTATION    the layout: HEAPLEDGER_MINIMAL, HEAPLEDGER_TASKS or HEAPLEDGER_EVERYTHING; HEAPLEDGER_FIXED, if the library
+ *                                was built for this firmware: of what follows only functions are defined then, and HEAPLEDGER_CODE
  *   HEAPLEDGER_RECORDS           live blocks: 1 to 65,534
  *   HEAPLEDGER_SITES             nodes of the tree of call stacks: 64 to 1,024, else to 4,096
  *   HEAPLEDGER_DEPTH             most frames of a stack: 1 to 16 (8)
@@ -76,6 +77,8 @@ extern "C" {
 #define HEAPLEDGER_TASKS 2
 /* And in which heap, with the bytes that it really has. It takes the same. */
 #define HEAPLEDGER_EVERYTHING 3
+/* What the library was built for: HEAPLEDGER_FIXED of its environment. */
+#define HEAPLEDGER_FIXED 4
 
 /* Answers below 0, as in heapledger.h. */
 enum heapledger_errors {
@@ -329,6 +332,36 @@ static uintptr_t heapledger_freertos_stack_end_(uintptr_t within) {
 #define HEAPLEDGER_TASK heapledger_freertos_task_
 #define HEAPLEDGER_STACK_END heapledger_freertos_stack_end_
 #endif
+
+#if HEAPLEDGER_IMPLEMENTATION == HEAPLEDGER_FIXED
+/* What a library asks that was built for this firmware: no more than what it was built for. */
+#ifdef HEAPLEDGER_ENTER
+uint32_t heapledger_told_enter(void) { return HEAPLEDGER_ENTER(); }
+void heapledger_told_leave(uint32_t before) { HEAPLEDGER_LEAVE(before); }
+#endif
+#ifdef HEAPLEDGER_TICKS
+uint32_t heapledger_told_ticks(void) { return HEAPLEDGER_TICKS(); }
+#endif
+#ifdef HEAPLEDGER_TASK
+uintptr_t heapledger_told_task(void) { return HEAPLEDGER_TASK(); }
+#endif
+#ifdef HEAPLEDGER_IN_INTERRUPT
+uintptr_t heapledger_told_in_interrupt(void) { return HEAPLEDGER_IN_INTERRUPT(); }
+#endif
+#ifdef HEAPLEDGER_STACK_END
+uintptr_t heapledger_told_stack_end(uintptr_t within) { return HEAPLEDGER_STACK_END(within); }
+#endif
+#ifdef HEAPLEDGER_ACTUAL
+size_t heapledger_told_actual(const void *block) { return HEAPLEDGER_ACTUAL(block); }
+#endif
+#ifdef HEAPLEDGER_SCARCE
+void heapledger_told_scarce(void) { HEAPLEDGER_SCARCE(); }
+#endif
+#ifdef HEAPLEDGER_CODE
+extern const void *const heapledger_told_code[2];
+const void *const heapledger_told_code[2] = {HEAPLEDGER_CODE};
+#endif
+#else
 
 #ifndef HEAPLEDGER_DEPTH
 #define HEAPLEDGER_DEPTH 8
@@ -600,6 +633,8 @@ void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
 extern int HEAPLEDGER_NAME_(survivor)(heapledger_look look, void *context);
 int heapledger_survivor(heapledger_look look, void *context) { return HEAPLEDGER_NAME_(survivor)(look, context); }
 #endif
+
+#endif /* HEAPLEDGER_FIXED */
 
 #ifdef __cplusplus
 }

@@ -5,11 +5,13 @@
 
 use core::mem::MaybeUninit;
 
-use heapledger::chip::{Address, Board, ChipBoot, Config, Frame, FrameList, Placed, Room, Stacks, header, header_len};
+use heapledger::chip::{
+    Address, Board, ChipBoot, Config, Frame, FrameList, InRealloc, Kind, Placed, Room, Stacks, header, header_len,
+};
 
 #[cfg(feature = "guard")]
 use crate::guarding::told_guard;
-use crate::layouts::{Functions, Resizing};
+use crate::layouts::{Functions, Given, Resized, Resizing};
 use crate::marks::{Entered, Mark, Within};
 use crate::{processor, sizes};
 
@@ -76,13 +78,48 @@ pub(crate) fn told() -> &'static Told {
 
 /// The functions of the layout that resize: apart, so that firmware without has none of them.
 #[inline(always)]
-pub(crate) fn resizing() -> &'static Resizing {
+fn functions_that_resize() -> &'static Resizing {
     // SAFETY: as above.
     unsafe { heapledger_resizing_of_layout }
 }
 
 fn room() -> &'static Room {
     &told().room
+}
+
+/// A block begins: see [`Functions`].
+#[inline(always)]
+pub(crate) fn begin(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
+    (told().functions.begin)(given, block, bytes, frame)
+}
+
+/// A call gave no block.
+pub(crate) fn refused() {
+    begin(Given::of(Kind::POOL_ALLOC, None), 0, 0, core::ptr::null());
+}
+
+/// One ends.
+#[inline(always)]
+pub(crate) fn end(by: Kind, block: Address, frame: *const usize) -> bool {
+    (told().functions.end)(by, block, frame)
+}
+
+/// One is about to be resized.
+#[inline(always)]
+pub(crate) fn resizing(block: Address) -> Option<InRealloc<Address>> {
+    (functions_that_resize().resizing)(block)
+}
+
+/// It was.
+#[inline(always)]
+pub(crate) fn resized(how: &Resized, frame: *const usize) -> bool {
+    (functions_that_resize().resized)(how, frame)
+}
+
+/// Bytes that a block really has.
+#[inline(always)]
+pub(crate) fn actual(block: Address) -> Option<Address> {
+    told().actual(block)
 }
 
 impl Told {

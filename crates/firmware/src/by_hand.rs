@@ -5,9 +5,13 @@
 
 use core::mem::MaybeUninit;
 
-use heapledger::chip::{Address, InRealloc, Kind, build_id_in_note};
+#[cfg(not(feature = "fixed"))]
+use heapledger::chip::build_id_in_note;
+use heapledger::chip::{Address, InRealloc, Kind};
 
-use crate::board::{resizing, told};
+#[cfg(not(feature = "fixed"))]
+use crate::board::told;
+use crate::entering::{begin, end, refused, resized as was_resized, resizing};
 use crate::layouts::{Given, Resized};
 use crate::stub::{Pushed, stub};
 
@@ -51,7 +55,7 @@ extern "C" fn allocated(pushed: &Pushed, _: &u32) -> i32 {
     if block == 0 {
         return INVALID;
     }
-    let is_entered = (told().functions.begin)(given(kind, heap), block as Address, bytes as Address, pushed.frame());
+    let is_entered = begin(given(kind, heap), block as Address, bytes as Address, pushed.frame());
     answer(is_entered, NO_ROOM)
 }
 
@@ -61,7 +65,7 @@ extern "C" fn freed(pushed: &Pushed, _: &u32) -> i32 {
     if block == 0 {
         return INVALID;
     }
-    answer((told().functions.end)(ended_by(kind), block as Address, pushed.frame()), UNKNOWN)
+    answer(end(ended_by(kind), block as Address, pushed.frame()), UNKNOWN)
 }
 
 /// # Safety
@@ -71,7 +75,7 @@ unsafe extern "C" fn heapledger_resizing(block: usize, kept: *mut Kept) -> i32 {
     if block == 0 || kept.is_null() {
         return INVALID;
     }
-    let known = (resizing().resizing)(block as Address);
+    let known = resizing(block as Address);
     // SAFETY: the caller's promise.
     unsafe { (*kept).write(known) };
     answer(known.is_some(), UNKNOWN)
@@ -89,13 +93,13 @@ extern "C" fn resized(pushed: &Pushed, _: &u32) -> i32 {
     let kind = unsafe { pushed.fifth() };
     let (block, bytes) = (block as Address, bytes as Address);
     let how = Resized { kept, given: given(kind, heap), block, bytes };
-    answer((resizing().resized)(&how, pushed.frame()) || block == 0, NO_ROOM)
+    answer(was_resized(&how, pushed.frame()) || block == 0, NO_ROOM)
 }
 
 /// An allocator had no block.
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_refused() -> i32 {
-    told().functions.refused();
+    refused();
     0
 }
 
@@ -104,6 +108,7 @@ extern "C" fn heapledger_refused() -> i32 {
 ///
 /// # Safety
 /// There is room for so many bytes.
+#[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapledger_say_build_id(to: *mut u8, vacant: usize) {
     const KEY: &[u8] = b"build_id=";

@@ -10,7 +10,7 @@ use heapledger::chip::{
     Address, BlockPlan, Books, FoundAt, Frame, GuardedHeap, HeapDamage, Kind, Placed, Sweep, Swept, TakenBack,
 };
 
-use crate::board::told;
+use crate::entering;
 use crate::hooks::{Hook, ONCE};
 use crate::layouts::{Given, Resized};
 use crate::marks::{self, Entered};
@@ -228,7 +228,7 @@ fn entered_as(hook: &Hook, block: usize, bytes: usize, (plan, frame): (Option<&B
     if block != 0 || bytes != 0 {
         let actual = plan.filter(|_| block != 0).map(|plan| plan.bytes() as Address);
         let given = Given { actual, ..hook.given() };
-        (told().functions.begin)(given, block as Address, bytes as Address, frame);
+        entering::begin(given, block as Address, bytes as Address, frame);
     }
 }
 
@@ -245,7 +245,7 @@ pub(crate) extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
     if block != 0 && (!entered.is_nested() || (guarding.is_dressed)(block)) {
         let taken = (guarding.undress)(block, hook.kind, FoundAt::Free, pushed.frame());
         if !entered.is_nested() {
-            (told().functions.end)(hook.kind, block as Address, pushed.frame());
+            entering::end(hook.kind, block as Address, pushed.frame());
         }
         match taken {
             TakenBack::Refused => {
@@ -282,8 +282,7 @@ pub(crate) extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
     }
     let bytes = hook.bytes(&arguments);
     let taken = (guarding.undress)(old, hook.kind, FoundAt::Realloc, pushed.frame());
-    let functions = crate::board::resizing();
-    let kept = if entered.is_nested() { None } else { (functions.resizing)(old as Address) };
+    let kept = if entered.is_nested() { None } else { entering::resizing(old as Address) };
     let (block, plan) = match taken {
         TakenBack::Refused => (0, None),
         TakenBack::Plain => (hook.call(arguments), None),
@@ -298,7 +297,7 @@ pub(crate) extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
         let given = Given { actual, ..hook.given() };
         // (No block of no bytes: it was given back.)
         let how = Resized { kept, given, block: block as Address, bytes: bytes as Address };
-        (functions.resized)(&how, pushed.frame());
+        entering::resized(&how, pushed.frame());
     }
     block
 }

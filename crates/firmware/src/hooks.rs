@@ -8,9 +8,13 @@
 
 use heapledger::chip::{Address, Kind};
 
+#[cfg(feature = "fixed")]
+use crate::direct::{gives, takes};
+#[cfg(not(any(feature = "guard", feature = "fixed")))]
+use crate::entering::end;
+use crate::entering::{begin, refused};
 #[cfg(not(feature = "guard"))]
-use crate::board::resizing;
-use crate::board::told;
+use crate::entering::{resized, resizing};
 #[cfg(feature = "guard")]
 use crate::guarding::{give, resize, store, take};
 use crate::layouts::Given;
@@ -78,7 +82,7 @@ impl Hook {
     pub(crate) fn had_none_within(mark: &Mark, cookie: *const usize) {
         // SAFETY: a word of the caller's frame.
         if mark.spend(unsafe { cookie.read_volatile() }) {
-            told().functions.refused();
+            refused();
         }
     }
 
@@ -111,13 +115,13 @@ impl Hook {
     fn gave(&self, block: usize, bytes: usize, frame: *const usize) {
         // (Of no bytes, none is what there may be.)
         if block != 0 || bytes != 0 {
-            (told().functions.begin)(self.given(), block as Address, bytes as Address, frame);
+            begin(self.given(), block as Address, bytes as Address, frame);
         }
     }
 }
 
 /// A function that gives blocks.
-#[cfg(not(feature = "guard"))]
+#[cfg(not(any(feature = "guard", feature = "fixed")))]
 #[inline(never)]
 extern "C" fn give(pushed: &mut Pushed, hook: &Hook) -> usize {
     hook.make(pushed, |_, block| block)
@@ -135,7 +139,7 @@ extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
 }
 
 /// A function that takes them back.
-#[cfg(not(feature = "guard"))]
+#[cfg(not(any(feature = "guard", feature = "fixed")))]
 #[inline(never)]
 extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
     let fourth = pushed.fourth();
@@ -145,7 +149,7 @@ extern "C" fn take(pushed: &mut Pushed, hook: &Hook) {
     let block = Hook::argument(&pushed.arguments, hook.block);
     if block != 0 && !entered.is_nested() {
         // Before: then nobody can have been given the address again.
-        (told().functions.end)(hook.kind, block as Address, pushed.frame());
+        end(hook.kind, block as Address, pushed.frame());
     }
     let [first, second, third, _] = pushed.arguments;
     hook.call([first, second, third, fourth]);
@@ -163,8 +167,7 @@ extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
     if entered.is_nested() {
         return hook.call(arguments);
     }
-    let functions = resizing();
-    let kept = if old == 0 { None } else { (functions.resizing)(old as Address) };
+    let kept = if old == 0 { None } else { resizing(old as Address) };
     let block = hook.call(arguments);
     marks::leave(entered, cookie);
     if old == 0 {
@@ -172,13 +175,14 @@ extern "C" fn resize(pushed: &mut Pushed, hook: &Hook) -> usize {
     } else {
         // (No block of no bytes: it was given back.)
         let how = Resized { kept, given: hook.given(), block: block as Address, bytes: bytes as Address };
-        (functions.resized)(&how, pushed.frame());
+        resized(&how, pushed.frame());
     }
     block
 }
 
 /// What stands before `new`, which may throw: beside registers nothing of a call lies in it while the real function runs, and unwinding
 /// passes it.
+#[cfg(not(feature = "fixed"))]
 #[repr(C)]
 pub(crate) struct PushedNew {
     /// What `enter_new` has found, as a number, while the real function runs.
@@ -191,6 +195,7 @@ pub(crate) struct PushedNew {
     frame: [usize; 2],
 }
 
+#[cfg(not(feature = "fixed"))]
 impl PushedNew {
     fn frame(&self) -> *const usize {
         let frame = (&raw const self.frame).cast::<usize>();
@@ -199,12 +204,14 @@ impl PushedNew {
 }
 
 /// 0: a part of another call; 1: one without a mark; else the address of its mark.
+#[cfg(not(feature = "fixed"))]
 #[inline(never)]
 extern "C" fn enter_new(pushed: &mut PushedNew) -> usize {
     let entered = marks::enter(&raw mut pushed.cookie, Within::New);
     if entered.is_nested() { Entered::NESTED } else { entered }.number()
 }
 
+#[cfg(not(feature = "fixed"))]
 #[inline(never)]
 extern "C" fn gave_new(block: usize, bytes: usize, pushed: &mut PushedNew, hook: &Hook) -> usize {
     let entered = Entered::of_number(pushed.entered);
@@ -222,17 +229,38 @@ macro_rules! hooks {
         unsafe extern "C" {
             $(fn $real(_: usize, _: usize, _: usize, _: usize) -> usize;)*
         }
-        $(
-            static $hook: Hook = Hook {
-                real: $real,
-                kind: Kind::$kind,
-                size: $size,
-                times: $times,
-                block: $block,
-                within: Within::$within,
-            };
-            stub!($wrap, $work, $hook);
-        )*
+        $(hook!($work $wrap $real $hook $kind ($size, $times, $block, $within));)*
+    };
+}
+
+/// One of them.
+macro_rules! hook {
+    // In a library that is built for one firmware what is called most often hands itself on.
+    (@fixed give $wrap:ident $real:ident $hook:ident $kind:ident ($size:expr, $times:expr, $block:expr, $within:ident)) => {
+        gives!($wrap $real $kind ($size, $times) [] []);
+    };
+    (@fixed take $wrap:ident $real:ident $hook:ident $kind:ident ($size:expr, $times:expr, $block:expr, $within:ident)) => {
+        takes!($wrap $real $kind ($block));
+    };
+    (@fixed $work:ident $($others:tt)*) => {
+        hook!(@pushed $work $($others)*);
+    };
+    (@pushed $work:ident $wrap:ident $real:ident $hook:ident $kind:ident ($size:expr, $times:expr, $block:expr, $within:ident)) => {
+        static $hook: Hook = Hook {
+            real: $real,
+            kind: Kind::$kind,
+            size: $size,
+            times: $times,
+            block: $block,
+            within: Within::$within,
+        };
+        stub!($wrap, $work, $hook);
+    };
+    ($work:ident $($others:tt)*) => {
+        #[cfg(feature = "fixed")]
+        hook!(@fixed $work $($others)*);
+        #[cfg(not(feature = "fixed"))]
+        hook!(@pushed $work $($others)*);
     };
 }
 
@@ -298,7 +326,21 @@ macro_rules! news {
         unsafe extern "C" {
             $(fn $real(_: usize, _: usize, _: usize, _: usize) -> usize;)*
         }
-        $(
+        $(news_one!($wrap $real $hook $kind);)*
+    };
+}
+
+#[cfg(feature = "fixed")]
+macro_rules! news_one {
+    ($wrap:ident $real:ident $hook:ident $kind:ident) => {
+        // It may throw, and unwinding passes this.
+        gives!($wrap $real $kind (0, ONCE) [".fnstart" ".save {{r4, r5, r7, lr}}"] [".fnend"]);
+    };
+}
+
+#[cfg(not(feature = "fixed"))]
+macro_rules! news_one {
+    ($wrap:ident $real:ident $hook:ident $kind:ident) => {
             static $hook: Hook =
                 Hook { real: $real, kind: Kind::$kind, size: 0, times: ONCE, block: ONCE, within: Within::New };
 
@@ -377,7 +419,6 @@ macro_rules! news {
                     gave = sym gave_new,
                 )
             }
-        )*
     };
 }
 

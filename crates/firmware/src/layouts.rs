@@ -3,14 +3,21 @@
 //! # Safety
 //! A room with `unsafe`: C calls these, and says where something is to be stored.
 
-use core::ffi::{CStr, c_char, c_void};
+#[cfg(not(feature = "fixed"))]
+use core::ffi::c_void;
+use core::ffi::{CStr, c_char};
 
 use heapledger::chip::Reallocated::{Failed, Freed, Gave};
 use heapledger::chip::{Address, Books, Frame, InRealloc, Kind, NewBlock, Placed};
 
-use crate::board::{Everything, EverythingSurviving, Minimal, MinimalSurviving, Tasks, TasksSurviving, told};
+#[cfg(not(feature = "fixed"))]
+use crate::board::{Everything, EverythingSurviving, Minimal, MinimalSurviving, Tasks, TasksSurviving};
+use crate::entering;
+#[cfg(feature = "fixed")]
+use crate::fixed::Fixed;
 
 /// What is called for each allocation. C hands its address on, and looks at nothing in it.
+#[cfg(not(feature = "fixed"))]
 pub(crate) struct Functions {
     /// A block of so many bytes, given by a call with this frame; 0: the call gave none.
     pub(crate) begin: fn(Given, Address, Address, *const usize) -> bool,
@@ -19,6 +26,7 @@ pub(crate) struct Functions {
 }
 
 /// What is called for each block that is resized.
+#[cfg(not(feature = "fixed"))]
 pub(crate) struct Resizing {
     /// It is about to be.
     pub(crate) resizing: fn(Address) -> Option<InRealloc<Address>>,
@@ -63,17 +71,14 @@ pub(crate) struct Resized {
     pub(crate) bytes: Address,
 }
 
+#[cfg(not(feature = "fixed"))]
 impl Functions {
-    /// A call gave no block.
-    pub(crate) fn refused(&self) {
-        (self.begin)(Given::of(Kind::POOL_ALLOC, None), 0, 0, core::ptr::null());
-    }
-
     const fn of<B: Placed>() -> Functions {
         Functions { begin: begin::<B>, end: end::<B> }
     }
 }
 
+#[cfg(not(feature = "fixed"))]
 impl Resizing {
     const fn of<B: Placed>() -> Resizing {
         Resizing { resizing: |block| Books::<B>::of().realloc_begins(block), resized: resized::<B> }
@@ -86,7 +91,7 @@ fn new_block<B: Placed>(given: Given, address: Address, size: Address) -> NewBlo
     if given.actual.is_some() {
         return NewBlock { kind: given.kind, address, size, actual: given.actual, heap: given.heap };
     }
-    let actual = if B::CONFIG.actual_sizes && address != 0 { told().actual(address) } else { None };
+    let actual = if B::CONFIG.actual_sizes && address != 0 { entering::actual(address) } else { None };
     NewBlock { kind: given.kind, address, size, actual, heap: given.heap }
 }
 
@@ -95,15 +100,17 @@ fn at(frame: *const usize) -> Frame {
     unsafe { Frame::at(frame) }
 }
 
-fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
+#[inline(always)]
+pub(crate) fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
     Books::<B>::of().allocated(&new_block::<B>(given, block, bytes), at(frame))
 }
 
-fn end<B: Placed>(by: Kind, block: Address, frame: *const usize) -> bool {
+#[inline(always)]
+pub(crate) fn end<B: Placed>(by: Kind, block: Address, frame: *const usize) -> bool {
     Books::<B>::of().freed(block, by, at(frame))
 }
 
-fn resized<B: Placed>(how: &Resized, frame: *const usize) -> bool {
+pub(crate) fn resized<B: Placed>(how: &Resized, frame: *const usize) -> bool {
     let outcome = match (how.block, how.bytes) {
         (0, 0) => Freed,
         (0, _) => Failed,
@@ -119,8 +126,10 @@ fn text<'a>(text: *const c_char) -> &'a [u8] {
 }
 
 /// What shows a ledger of the time before a reset. Its words, how many, and what the firmware has given.
+#[cfg(not(feature = "fixed"))]
 type Look = extern "C" fn(*const Address, usize, *mut c_void);
 
+#[cfg(not(feature = "fixed"))]
 macro_rules! survivor {
     ($board:ident, $survivor:ident) => {
         #[unsafe(no_mangle)]
@@ -135,6 +144,7 @@ macro_rules! survivor {
     };
 }
 
+#[cfg(not(feature = "fixed"))]
 macro_rules! layout {
     ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
         /// The table. Its name has the version of the header.
@@ -144,6 +154,13 @@ macro_rules! layout {
         #[unsafe(no_mangle)]
         static $resizing: Resizing = Resizing::of::<$board>();
 
+        functions!($board, $task_begins, $task_ends, $note_time, $stop, $live_bytes, $copy);
+    };
+}
+
+/// What C calls, under these names.
+macro_rules! functions {
+    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $task_begins(handle: usize, id: u32, name: *const c_char) -> i32 {
             Books::<$board>::of().task_begins(handle as Address, id, text(name)).into()
@@ -180,6 +197,7 @@ macro_rules! layout {
     };
 }
 
+#[cfg(not(feature = "fixed"))]
 layout!(
     Minimal,
     heapledger_minimal_1,
@@ -191,6 +209,7 @@ layout!(
     heapledger_minimal_live_bytes,
     heapledger_minimal_copy
 );
+#[cfg(not(feature = "fixed"))]
 layout!(
     MinimalSurviving,
     heapledger_minimal_surviving_1,
@@ -202,6 +221,7 @@ layout!(
     heapledger_minimal_surviving_live_bytes,
     heapledger_minimal_surviving_copy
 );
+#[cfg(not(feature = "fixed"))]
 layout!(
     Tasks,
     heapledger_tasks_1,
@@ -213,6 +233,7 @@ layout!(
     heapledger_tasks_live_bytes,
     heapledger_tasks_copy
 );
+#[cfg(not(feature = "fixed"))]
 layout!(
     TasksSurviving,
     heapledger_tasks_surviving_1,
@@ -224,6 +245,7 @@ layout!(
     heapledger_tasks_surviving_live_bytes,
     heapledger_tasks_surviving_copy
 );
+#[cfg(not(feature = "fixed"))]
 layout!(
     Everything,
     heapledger_everything_1,
@@ -235,6 +257,7 @@ layout!(
     heapledger_everything_live_bytes,
     heapledger_everything_copy
 );
+#[cfg(not(feature = "fixed"))]
 layout!(
     EverythingSurviving,
     heapledger_everything_surviving_1,
@@ -246,6 +269,18 @@ layout!(
     heapledger_everything_surviving_live_bytes,
     heapledger_everything_surviving_copy
 );
+
+#[cfg(feature = "fixed")]
+functions!(
+    Fixed,
+    heapledger_task_begins,
+    heapledger_task_ends,
+    heapledger_note_time,
+    heapledger_stop,
+    heapledger_live_bytes,
+    heapledger_copy
+);
+
 /// What guards blocks, and looks at them. Their names have the version of the header.
 #[cfg(feature = "guard")]
 macro_rules! guards {
@@ -270,6 +305,9 @@ guards! {
     EverythingSurviving heapledger_everything_surviving_guarding_1 heapledger_everything_surviving_checking_1;
 }
 
+#[cfg(not(feature = "fixed"))]
 survivor!(MinimalSurviving, heapledger_minimal_surviving_survivor);
+#[cfg(not(feature = "fixed"))]
 survivor!(TasksSurviving, heapledger_tasks_surviving_survivor);
+#[cfg(not(feature = "fixed"))]
 survivor!(EverythingSurviving, heapledger_everything_surviving_survivor);

@@ -5,10 +5,12 @@
 //! [`heapledger::chip`]: with places that the compiler of the firmware reckons, and fields that were laid out before, in one of three ways
 //! (`layouts`).
 //!
+//! With the feature `fixed` the library is built for one firmware, whose layout the compiler knows (`fixed`): less of everything.
+//!
 //! Calls within calls are one: `new` calls `malloc`, and that `_malloc_r`. The outermost is entered (`marks`).
 //!
 //! # Safety
-//! Rooms with `unsafe`: `board` reads what the header has put into a constant, `layouts` and `by_hand` are called by C, `hooks` stand before
+//! Rooms with `unsafe`: `board` reads what the header has put into a constant, `fixed` calls what it has made, `layouts` and `by_hand` are called by C, `hooks` stand before
 //! allocators, in assembly, `guarding` dresses their blocks (with the feature `guard`), `marks` look at words of stacks, `processor` at registers.
 #![no_std]
 #![cfg_attr(
@@ -27,12 +29,20 @@
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+pub mod fixed_sizes;
 pub mod sizes;
 
-#[cfg(all(target_os = "none", target_pointer_width = "32"))]
+#[cfg(all(feature = "fixed", feature = "guard"))]
+compile_error!("a library that is built for one firmware guards no blocks");
+
+#[cfg(all(target_os = "none", target_pointer_width = "32", not(feature = "fixed")))]
 mod board;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
 mod by_hand;
+#[cfg(all(target_os = "none", target_pointer_width = "32", feature = "fixed"))]
+mod direct;
+#[cfg(all(target_os = "none", target_pointer_width = "32", feature = "fixed"))]
+mod fixed;
 #[cfg(all(target_os = "none", target_pointer_width = "32", feature = "guard"))]
 mod guarding;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
@@ -45,6 +55,12 @@ mod marks;
 mod processor;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
 mod stub;
+
+/// Who enters what is told.
+#[cfg(all(target_os = "none", target_pointer_width = "32", not(feature = "fixed")))]
+use board as entering;
+#[cfg(all(target_os = "none", target_pointer_width = "32", feature = "fixed"))]
+use fixed as entering;
 
 /// Nothing here can panic (`e2e/tests/firmware_c.rs` looks at the linked program), but a library without `std` must have this.
 #[cfg(target_os = "none")]

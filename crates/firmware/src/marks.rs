@@ -11,6 +11,7 @@
 
 use core::cell::Cell;
 
+#[cfg(not(feature = "fixed"))]
 use crate::board::told;
 
 /// A call that is under way: `struct heapledger_mark`.
@@ -28,8 +29,10 @@ pub(crate) struct Mark {
 pub(crate) struct Entered(usize);
 
 /// A word says that it is a mark by being its own address, changed by these bits.
+#[cfg(not(feature = "fixed"))]
 const KEY: usize = 0x5A3C_96E1;
 /// The same of a call of `new`.
+#[cfg(not(feature = "fixed"))]
 const KEY_OF_NEW: usize = 0x96E1_5A3C;
 
 impl Entered {
@@ -54,17 +57,20 @@ impl Entered {
     }
 
     /// The number, for who keeps it in a word.
+    #[cfg(not(feature = "fixed"))]
     pub(crate) fn number(self) -> usize {
         self.0
     }
 
     /// That again.
+    #[cfg(not(feature = "fixed"))]
     pub(crate) fn of_number(number: usize) -> Self {
         Entered(number)
     }
 }
 
 /// What others may do while a call is under way.
+#[cfg_attr(feature = "fixed", expect(dead_code, reason = "nobody looks"))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Within {
@@ -77,6 +83,7 @@ pub(crate) enum Within {
 }
 
 /// The marks there may be.
+#[cfg(not(feature = "fixed"))]
 fn marks() -> &'static [Mark] {
     let told = told();
     // SAFETY: the header has made so many; they are only looked at alone, by this module.
@@ -84,6 +91,7 @@ fn marks() -> &'static [Mark] {
 }
 
 /// Whose stack the one is that runs. Handles are even.
+#[cfg(not(feature = "fixed"))]
 fn context() -> usize {
     match told().interrupt() {
         0 => told().task(),
@@ -97,13 +105,22 @@ fn says(at: usize) -> usize {
     unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
 }
 
+/// A call begins. `cookie`: a word of its frame. (In a library that is built for one firmware no call lies within another.)
+#[cfg(feature = "fixed")]
+#[inline(always)]
+pub(crate) fn enter(_cookie: *mut usize, _within: Within) -> Entered {
+    Entered::UNMARKED
+}
+
 /// A call begins. `cookie`: a word of its frame.
+#[cfg(not(feature = "fixed"))]
 #[inline(always)]
 pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
     told().find_mark.map_or(Entered::UNMARKED, |find| find(cookie, within))
 }
 
 /// The same, where calls may lie within others. The header names it, if so.
+#[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_find_mark(cookie: *mut usize, within: Within) -> Entered {
     told().alone(|| {

@@ -11,8 +11,15 @@ use heapledger::chip::cortex_m as own;
 use heapledger::chip::riscv as own;
 
 /// Turns interrupts off. Returns what [`heapledger_interrupts_back`] is to be told. What the header names, where the firmware says nothing else.
+#[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_interrupts_off() -> u32 {
+    interrupts_off()
+}
+
+/// The same, for this library.
+#[inline(always)]
+pub(crate) fn interrupts_off() -> u32 {
     let before: u32;
     #[cfg(target_arch = "arm")]
     // SAFETY: only whether interrupts are taken changes. What follows is not moved before it: it may use memory.
@@ -28,8 +35,15 @@ extern "C" fn heapledger_interrupts_off() -> u32 {
 }
 
 /// They are as they were.
+#[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_interrupts_back(before: u32) {
+    interrupts_back(before);
+}
+
+/// The same, for this library.
+#[inline(always)]
+pub(crate) fn interrupts_back(before: u32) {
     #[cfg(target_arch = "arm")]
     // SAFETY: only whether interrupts are taken changes.
     unsafe {
@@ -43,13 +57,16 @@ extern "C" fn heapledger_interrupts_back(before: u32) {
 }
 
 /// The number of the interrupt whose handler runs; 0 if none does, or the processor does not tell.
+#[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
 extern "C" fn heapledger_interrupt() -> usize {
     interrupt()
 }
 
+/// The same, for this library.
+#[cfg(any(target_arch = "arm", not(feature = "fixed")))]
 #[inline(always)]
-fn interrupt() -> usize {
+pub(crate) fn interrupt() -> usize {
     #[cfg(target_arch = "arm")]
     {
         let number: usize;
