@@ -306,16 +306,22 @@ fn may_call_others(hooked: &Hooked) -> bool {
 
 #[inline(always)]
 pub(crate) fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
-    let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
-    let (usable, heap) = if is_apart {
-        in_glibc(address, size, is_guarded)
-    } else if next::gives_malloc_blocks(hook, hooked.family) {
+    if next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc() {
+        return new_in_glibc(hooked, address, size, is_guarded);
+    }
+    let (usable, heap) = if next::gives_malloc_blocks(hook, hooked.family) {
         (Usable::Ask(next::usable_size), if is_guarded { guard::heap_of_others(address) } else { 0 })
     } else {
         (Usable::Known(0), 0)
     };
-    let about = if is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
-    NewBlock { kind: hooked.kind, address, size, usable, heap, about, alignment: None }
+    NewBlock { kind: hooked.kind, address, size, usable, heap, about: AboutBlock::Nothing, alignment: None }
+}
+
+/// [`new_block`] of glibc's `malloc` or one of its family.
+#[inline(always)]
+pub(crate) fn new_in_glibc(hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
+    let (usable, heap) = in_glibc(address, size, is_guarded);
+    NewBlock { kind: hooked.kind, address, size, usable, heap, about: AboutBlock::Apart, alignment: None }
 }
 
 /// Returns where the block lies: one of a few that are guarded does so elsewhere.

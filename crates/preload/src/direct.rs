@@ -6,11 +6,11 @@
 use crate::SHARED;
 use crate::calls::{
     argument, before_call, book_guarded, call_failed, failed_inside, is_own_call, is_part_of, may_lie_elsewhere,
-    new_block, note_library, size_asked,
+    new_block, new_in_glibc, note_library, size_asked,
 };
 use crate::frame::{CallFrame, Caller};
 use crate::guard;
-use crate::hooked::hooked_at;
+use crate::hooked::{Family, hooked_at};
 use crate::next;
 use crate::says::{SaysNothing, given_back};
 #[cfg(not(feature = "wrapped"))]
@@ -46,14 +46,32 @@ pub(crate) fn is_possible() -> bool {
 ///
 /// Each way is a function of its own, to which this jumps: so none has to keep registers for another one.
 pub(crate) extern "C" fn gave<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
-    if guard::is_on() { gave_guarded::<HOOK>(frame, block) } else { gave_alone::<HOOK>(frame, block) }
+    if guard::is_on() {
+        gave_guarded::<HOOK>(frame, block)
+    } else if !hooks::is_usual(&SHARED) {
+        gave_alone::<HOOK, false, false>(frame, block)
+    } else if next::is_glibc() {
+        gave_alone::<HOOK, true, true>(frame, block)
+    } else {
+        gave_alone::<HOOK, true, false>(frame, block)
+    }
 }
 
-/// [`gave`] where blocks are not guarded.
+/// [`gave`] where blocks are not guarded, by whether all else [is usual](hooks::is_usual), and whether the allocator
+/// is known to be glibc's.
 #[inline(never)]
-extern "C" fn gave_alone<const HOOK: usize>(frame: &Caller, block: usize) -> usize {
+extern "C" fn gave_alone<const HOOK: usize, const IS_USUAL: bool, const IS_GLIBC: bool>(
+    frame: &Caller,
+    block: usize,
+) -> usize {
     gave_to::<HOOK>(frame, block, |thread, size| {
-        hooks::block_begins(&SHARED, thread, &frame.registers, &new_of::<HOOK>(block, size, false));
+        let thread = thread.map(|thread| if IS_USUAL { thread.as_usual() } else { thread });
+        let hooked = &const { hooked_at(HOOK) };
+        let new = match IS_GLIBC && (hooked.family == Family::C || next::gives_malloc_blocks(HOOK, hooked.family)) {
+            true => new_in_glibc(hooked, block, size, false),
+            false => new_of::<HOOK>(block, size, false),
+        };
+        hooks::block_begins(&SHARED, thread, &frame.registers, &new);
         block
     })
 }
@@ -125,6 +143,12 @@ fn before_free(hook: usize, caller: &Caller) -> usize {
 
 /// What precedes `free`; returns the real one, to which the stub jumps.
 pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
+    if hooks::is_usual(&SHARED) { frees_by::<HOOK, true>(frame) } else { frees_by::<HOOK, false>(frame) }
+}
+
+/// The same, by whether all [is usual](hooks::is_usual).
+#[inline(never)]
+extern "C" fn frees_by<const HOOK: usize, const IS_USUAL: bool>(frame: &Caller) -> usize {
     let function = next::free();
     let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else {
         return before_free(HOOK, frame); // the first call of all, or of a thread, or watched, or nothing is recorded
@@ -132,6 +156,7 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
     {
+        let thread = if IS_USUAL { thread.as_usual() } else { thread };
         let by = const { hooked_at(HOOK).kind };
         hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, SaysNothing::<HOOK>);
     }
@@ -141,11 +166,18 @@ pub(crate) extern "C" fn frees<const HOOK: usize>(frame: &Caller) -> usize {
 /// What precedes the `free` that an operator `delete` of a C++ runtime comes down to; returns the real `free`, to which the stub jumps. 0: the
 /// operator is to be called, as if this had not been.
 pub(crate) extern "C" fn deletes<const HOOK: usize>(frame: &Caller) -> usize {
+    if hooks::is_usual(&SHARED) { deletes_by::<HOOK, true>(frame) } else { deletes_by::<HOOK, false>(frame) }
+}
+
+/// The same, by whether all [is usual](hooks::is_usual).
+#[inline(never)]
+extern "C" fn deletes_by<const HOOK: usize, const IS_USUAL: bool>(frame: &Caller) -> usize {
     let function = next::free();
     let Some(thread) = hooks::ready(&SHARED).filter(|_| function != 0) else { return 0 };
     let block = argument(frame, 0);
     if block != 0 && !is_own_call(frame) && !thread.enclosing_call().is_some_and(|call| is_part_of(call, frame, block))
     {
+        let thread = if IS_USUAL { thread.as_usual() } else { thread };
         let by = const { hooked_at(HOOK).kind };
         hooks::block_ends(&SHARED, Some(thread), &frame.registers, block, by, given_back(by, frame));
     }

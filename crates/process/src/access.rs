@@ -78,6 +78,8 @@ pub struct Access<'hook> {
     pub(crate) sign: &'hook Sign,
     /// Of the block that is being entered or taken out.
     pub(crate) about: AboutBlock,
+    /// Known when compiling to be [usual](crate::hooks::is_usual): then nothing looks whether it is.
+    pub(crate) is_usual: bool,
     /// Address of the block that is being entered or taken out, and its cell in the index, if it has been looked for.
     pub(crate) cell: Option<(u64, &'static AtomicU32)>,
 }
@@ -123,6 +125,7 @@ impl<'hook> Access<'hook> {
         state: &'static ThreadState,
         registers: &Registers,
         sign: &'hook Sign,
+        is_usual: bool,
     ) -> Option<Self> {
         let stack_pointer = standing(registers);
         if (!state.stands_on_own(stack_pointer) || state.guard.load(Ordering::Relaxed) != 0)
@@ -131,7 +134,9 @@ impl<'hook> Access<'hook> {
             return None;
         }
         state.on_alternate.set(false);
-        Some(Access::inside(shared, state, sign))
+        let mut access = Access::inside(shared, state, sign);
+        access.is_usual = is_usual;
+        Some(access)
     }
 
     /// Sets the guard. The caller has found that nobody is inside, or nobody who will go on.
@@ -142,7 +147,7 @@ impl<'hook> Access<'hook> {
         compiler_fence(Ordering::SeqCst); // a handler of this thread must see the guard before any update
         // SAFETY: the guard is ours from here on, until the access is dropped or left for good.
         let state = unsafe { Entered::new(state) };
-        Access { shared, state, sign, about: AboutBlock::Nothing, cell: None }
+        Access { shared, state, sign, about: AboutBlock::Nothing, is_usual: false, cell: None }
     }
 
     /// What [`Backend::aside`] does.
@@ -158,7 +163,7 @@ impl<'hook> Access<'hook> {
             work: impl FnOnce(&mut Access<'hook>) -> R,
         ) -> R {
             // The original gives the access back.
-            let mut copy = ManuallyDrop::new(Access { shared, state, sign, about, cell: None });
+            let mut copy = ManuallyDrop::new(Access { shared, state, sign, about, is_usual: false, cell: None });
             work(&mut copy)
         }
         // SAFETY: the original is not used before `with` has returned.
@@ -317,7 +322,7 @@ impl Access<'_> {
     /// Whether a block of so many bytes is to be entered; if the ledger samples, one in so many bytes is.
     #[inline(always)]
     pub(crate) fn takes(&mut self, bytes: usize) -> bool {
-        self.shared.settings().sample == 0 || self.aside(|access| access.takes_sample(bytes as u64))
+        self.is_usual || self.shared.settings().sample == 0 || self.aside(|access| access.takes_sample(bytes as u64))
     }
 
     #[cold]

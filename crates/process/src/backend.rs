@@ -46,7 +46,9 @@ impl Access<'_> {
     pub(crate) fn prepare_end(&mut self, address: u64) {
         let cell = self.find_cell(address);
         self.index().fetch_record_soon(self.shared, cell);
-        arenas::fetch_soon(self.shared, address);
+        if !self.is_usual {
+            arenas::fetch_soon(self.shared, address);
+        }
     }
 
     /// Which index leads to the block that is being entered or taken out.
@@ -171,7 +173,7 @@ impl Access<'_> {
         let block = self.shared.words_of(slot, Ordering::Relaxed);
         let actual = match Entry::packed_actual(&block) {
             Some(_) if self.about == AboutBlock::Aligned => 0,
-            Some(actual) if self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
+            Some(actual) if self.is_usual || self.shared.settings().options.has(Options::ACTUAL_SIZE) => actual,
             Some(_) => 0,
             None => self.aside(|access| access.wide_figure(slot)),
         };
@@ -389,7 +391,9 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn insert(&mut self, address: u64, slot: Slot) -> Inserted {
-        self.shared.sampling.note(address);
+        if !self.is_usual {
+            self.shared.sampling.note(address);
+        }
         let at = (address, self.cell(address));
         match self.index().insert(self.shared, at, slot, self.about == AboutBlock::Apart) {
             Insert::Done => Inserted::Done,
@@ -420,7 +424,7 @@ impl<'hook> Backend for Access<'hook> {
             }
             AboutBlock::Inner => shared.inner.remove(shared, at, is_single, &|slot| shared.remains(books, slot, false)),
         };
-        if slot.is_some() {
+        if slot.is_some() && !self.is_usual {
             self.shared.sampling.forget(address);
         }
         slot
@@ -428,7 +432,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn expect_history(&mut self) {
-        if self.shared.history.is_on() && self.state.next_entry == self.state.end_entry {
+        if (self.is_usual || self.shared.history.is_on()) && self.state.next_entry == self.state.end_entry {
             more_entries(self.shared, self.state.again());
         }
     }
@@ -446,8 +450,10 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn history(&mut self, slot: Slot, freed: &Freed) {
-        self.annotate(slot, freed);
-        if !self.shared.history.is_on() {
+        if !self.is_usual {
+            self.annotate(slot, freed);
+        }
+        if !self.is_usual && !self.shared.history.is_on() {
             let freed = *freed;
             self.aside(move |access| access.keep_at_hand(slot, &freed));
             return;

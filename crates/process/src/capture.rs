@@ -70,16 +70,16 @@ pub fn set_check(check: &'static Check) {
     CHECK.set(check);
 }
 
-/// The call site that leads to `registers`; none if there is no room for it.
+/// The call site that leads to `registers`; none if there is no room for it. `is_usual`: see [`crate::shared::Settings`].
 #[inline(always)]
-pub fn capture(shared: &Shared, state: Entered, registers: &Registers, effect: CallEffect) -> Site {
+pub fn capture(shared: &Shared, state: Entered, registers: &Registers, effect: CallEffect, is_usual: bool) -> Site {
     let generation = shared.modules.generation();
     // A stack on the alternate stack is not among them: its stack pointer is not.
     // Of a stack that is not the thread's own nobody knows the end, nor when it goes: nothing of it is remembered.
     let thread = state.thread();
     if !thread.on_alternate.get()
         && thread.native.get().is_own()
-        && !is_checked(shared)
+        && !(CHECK.is_set() || !is_usual && shared.settings().check_stacks)
         && let Some(Candidate { words, found }) = state.memo.noted(registers, stamp(generation))
         && still_hold(thread.native.get(), &words)
     {

@@ -22,7 +22,7 @@ pub fn block_begins_somewhere(
     guard_heap: u8,
 ) -> usize {
     let sign = Sign::new();
-    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.state, registers, &sign, false)) {
         Some(access) => book_begin_somewhere(access, registers, block, guard_heap),
         None => block_begins_somewhere_slowly(shared, registers, *block, guard_heap),
     }

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use crate::access::Access;
-use crate::capture::capture_frames;
+use crate::capture::{capture, capture_frames};
 use crate::guarded::Level;
-use crate::hooks;
-use crate::state::ThreadBooks;
+use crate::shared::Shared;
+use crate::state::{Entered, ThreadBooks};
 use heapledger_format::record::Options;
 use heapledger_format::{FreeDepth, Site, TallyCounter};
 use heapledger_linux::apart;
@@ -61,17 +61,21 @@ impl Callers {
 /// The call site of a call that ends a block, as far as it is wanted.
 #[inline(always)]
 pub(crate) fn site(access: &mut Access, registers: &Registers) -> Site {
-    let settings = access.shared.settings();
-    if !access.shared.history.is_on() && settings.guard.level < Level::Full {
+    let (shared, settings) = (access.shared, access.shared.settings());
+    // None is handed the access itself: all that it holds would have to lie in memory, and be read there again.
+    if access.is_usual {
+        return caller(shared, access.state.again(), registers.ip);
+    }
+    if !shared.history.is_on() && settings.guard.level < Level::Full {
         Site::NONE // it is only kept in there, and beside blocks that wait
     } else if settings.free_depth.is_whole() {
-        whole(access, registers)
+        whole(shared, access.state.again(), registers)
     } else if !settings.options.has(Options::STACK) {
         Site::NONE
     } else if settings.free_depth == FreeDepth::CALLER {
-        caller(access, registers.ip)
+        caller(shared, access.state.again(), registers.ip)
     } else {
-        otherwise(access, registers)
+        otherwise(shared, access.state.again(), registers)
     }
 }
 
@@ -83,35 +87,37 @@ pub(crate) fn site_apart(access: &mut Access, registers: &Registers) -> Site {
 }
 
 #[inline(never)]
-fn whole(access: &mut Access, registers: &Registers) -> Site {
-    hooks::site_of(access, registers, CallEffect::Takes)
+fn whole(shared: &Shared, state: Entered, registers: &Registers) -> Site {
+    match shared.settings().options.has(Options::STACK) {
+        true => capture(shared, state, registers, CallEffect::Takes, false),
+        false => Site::NONE,
+    }
 }
 
 /// Not compiled into those who free: on their stacks all that follows stands, too.
 #[inline(never)]
-fn caller(access: &mut Access, pc: u64) -> Site {
-    let generation = access.shared.modules.generation();
-    match access.state.callers.find(pc, generation.wrapping_add(1)) {
+fn caller(shared: &Shared, state: Entered, pc: u64) -> Site {
+    let generation = shared.modules.generation();
+    match state.callers.find(pc, generation.wrapping_add(1)) {
         Some(site) => site,
-        None => new_caller(access, pc, generation),
+        None => new_caller(shared, state, pc, generation),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn new_caller(access: &mut Access, pc: u64, generation: u32) -> Site {
-    let shared = access.shared;
+fn new_caller(shared: &Shared, mut state: Entered, pc: u64, generation: u32) -> Site {
     let entered = apart::result_of(None, || {
         let code = shared.sites.code(shared.ledger(), &shared.modules, pc, generation, None)?;
         shared.sites.site(shared.ledger(), Site::NONE, code)
     });
     match entered {
         Some(site) => {
-            access.state.callers.keep(pc, generation.wrapping_add(1), site);
+            state.callers.keep(pc, generation.wrapping_add(1), site);
             site
         }
         None => {
-            access.state.count(TallyCounter::SitesFull, 1);
+            state.count(TallyCounter::SitesFull, 1);
             Site::NONE
         }
     }
@@ -120,20 +126,20 @@ fn new_caller(access: &mut Access, pc: u64, generation: u32) -> Site {
 /// Another number of frames than one, or the whole of it now and then.
 #[cold]
 #[inline(never)]
-fn otherwise(access: &mut Access, registers: &Registers) -> Site {
-    let depth = access.shared.settings().free_depth;
+fn otherwise(shared: &Shared, mut state: Entered, registers: &Registers) -> Site {
+    let depth = shared.settings().free_depth;
     if let Some(calls) = depth.one_in() {
-        let ThreadBooks { callers, .. } = &mut *access.state;
+        let ThreadBooks { callers, .. } = &mut *state;
         if callers.before_whole != 0 {
             callers.before_whole = callers.before_whole.wrapping_sub(1);
-            return caller(access, registers.ip);
+            return caller(shared, state, registers.ip);
         }
         callers.before_whole = calls.wrapping_sub(1);
-        return hooks::site_of(access, registers, CallEffect::Takes);
+        return whole(shared, state, registers);
     }
     match depth.frames() {
         0 => Site::NONE,
-        frames => capture_frames(access.shared, access.state.again(), registers, frames as usize),
+        frames => capture_frames(shared, state, registers, frames as usize),
     }
 }
 

@@ -84,9 +84,9 @@ pub enum Usable {
 
 #[inline(always)]
 pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
-    if access.shared.settings().options.has(Options::STACK) {
-        let site = capture(access.shared, access.state.again(), registers, effect);
-        if access.shared.modules.python.is_on() {
+    if access.is_usual || access.shared.settings().options.has(Options::STACK) {
+        let site = capture(access.shared, access.state.again(), registers, effect, access.is_usual);
+        if !access.is_usual && access.shared.modules.python.is_on() {
             return python::site(access.shared, access.state.again(), registers, site);
         }
         site
@@ -97,7 +97,7 @@ pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEf
 
 #[inline(always)]
 pub(crate) fn describe_begin(access: &mut Access, registers: &Registers, block: &NewBlock) -> Begun {
-    let wanted = access.shared.settings().options.has(Options::ACTUAL_SIZE);
+    let wanted = access.is_usual || access.shared.settings().options.has(Options::ACTUAL_SIZE);
     access.prepare(block);
     let actual = match block.usable {
         _ if !wanted => block.size,
@@ -140,7 +140,10 @@ pub fn follows(shared: &Shared) -> bool {
 
 /// A thread that has a state, in a process that records: what nearly every call meets.
 #[derive(Clone, Copy)]
-pub struct Ready(pub(crate) &'static ThreadState);
+pub struct Ready {
+    pub(crate) state: &'static ThreadState,
+    is_usual: bool,
+}
 
 /// Whether nobody is known to give blocks back but through the recorder.
 #[cold]
@@ -148,28 +151,45 @@ pub fn sees_all_frees(shared: &Shared) -> bool {
     crate::certain::sees_all_frees(shared)
 }
 
+/// Whether nothing is asked for beside what is recorded in any case. That does not change once recording has begun.
+#[inline(always)]
+pub fn is_usual(shared: &Shared) -> bool {
+    shared.settings().is_usual
+}
+
 /// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.
 #[inline(always)]
 pub fn ready(shared: &Shared) -> Option<Ready> {
-    ThreadState::of_this_thread().filter(|_| shared.switch.is_on()).map(Ready)
+    ThreadState::of_this_thread().filter(|_| shared.switch.is_on()).map(Ready::of)
 }
 
 /// The same for a block that ends, which is followed while recording is paused, too.
 #[inline(always)]
 pub fn ready_to_follow(shared: &Shared) -> Option<Ready> {
-    ThreadState::of_this_thread().filter(|_| shared.switch.follows()).map(Ready)
+    ThreadState::of_this_thread().filter(|_| shared.switch.follows()).map(Ready::of)
 }
 
 /// The same where nothing but ends is followed.
 pub fn ready_while_paused(shared: &Shared) -> Option<Ready> {
-    ThreadState::of_this_thread().filter(|_| shared.switch.get() == Recording::Paused).map(Ready)
+    ThreadState::of_this_thread().filter(|_| shared.switch.get() == Recording::Paused).map(Ready::of)
 }
 
 impl Ready {
+    #[inline(always)]
+    pub(crate) fn of(state: &'static ThreadState) -> Ready {
+        Ready { state, is_usual: false }
+    }
+
+    /// The same, where the caller has found that all [is usual](is_usual): what it compiles in does not look again.
+    #[inline(always)]
+    pub fn as_usual(self) -> Ready {
+        Ready { is_usual: true, ..self }
+    }
+
     /// As [`enclosing::enclosing_call`].
     #[inline(always)]
     pub fn enclosing_call(&self) -> Option<Call> {
-        enclosing::of(self.0)
+        enclosing::of(self.state)
     }
 }
 
@@ -179,7 +199,7 @@ impl Ready {
 #[inline(always)]
 pub fn block_begins(shared: &'static Shared, ready: Option<Ready>, registers: &Registers, block: &NewBlock) {
     let sign = Sign::new();
-    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.state, registers, &sign, ready.is_usual)) {
         Some(access) => book_begin(access, registers, block),
         None => block_begins_slowly(shared, registers, *block),
     }
@@ -226,7 +246,7 @@ pub fn block_ends(
     says: impl Says,
 ) {
     let sign = Sign::new();
-    match ready.and_then(|ready| Access::enter_at_once(shared, ready.0, registers, &sign)) {
+    match ready.and_then(|ready| Access::enter_at_once(shared, ready.state, registers, &sign, ready.is_usual)) {
         Some(access) => book_end(access, registers, address, by, says),
         None => block_ends_slowly(shared, registers, address, by, says),
     }
@@ -234,7 +254,7 @@ pub fn block_ends(
 
 #[inline(always)]
 fn book_end(mut access: Access, registers: &Registers, address: usize, by: Kind, says: impl Says) {
-    if access.shared.sampling.may_hold(address as u64) {
+    if access.is_usual || access.shared.sampling.may_hold(address as u64) {
         access.note_said(says);
         access.prepare_end(address as u64);
         let ended = describe_end(&mut access, registers, by);
@@ -301,7 +321,7 @@ pub fn has_failed_inside(registers: &Registers) -> bool {
 #[inline(always)]
 fn entered<'hook>(shared: &'static Shared, registers: &Registers, sign: &'hook Sign) -> Option<Access<'hook>> {
     let state = ThreadState::of_this_thread().filter(|_| shared.switch.follows())?;
-    Access::enter_at_once(shared, state, registers, sign)
+    Access::enter_at_once(shared, state, registers, sign, false)
 }
 
 /// Before the real `realloc` of a block.

@@ -199,7 +199,7 @@ impl Access<'_> {
     #[inline(always)]
     pub(crate) fn number_from(&mut self, least: u64) -> Option<u64> {
         let state = &self.state;
-        let is_over = if self.shared.settings().options.has(Options::TIME) {
+        let is_over = if self.is_usual || self.shared.settings().options.has(Options::TIME) {
             !state.thread().step.is(self.shared.clock.coarse_ns())
         } else {
             let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
@@ -227,18 +227,7 @@ impl Access<'_> {
         if latest <= self.state.end_number && cells::slot_in(held).is_none() {
             return 0;
         }
-        self.least_number_after_others(block.address, bytes, held, latest)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn least_number_after_others(&self, address: u64, bytes: u64, held: u32, latest: u64) -> u64 {
-        let state = &*self.state;
-        let is_own = Remains(held).is_own(state.number_plus_1, state.leases, bytes);
-        let least = if latest > state.end_number && !is_own { latest } else { 0 };
-        // A block that is still there ends now: nobody saw its free.
-        let there = cells::slot_in(held).filter(|slot| self.shared.address(*slot) == address);
-        there.map_or(least, |slot| least.max(self.shared.number_in(slot).wrapping_add(1)))
+        least_number_after_others((self.shared, &self.state), (block.address, bytes), held, latest)
     }
 
     /// The number of the end of the block in a slot.
@@ -262,6 +251,22 @@ impl Access<'_> {
         }
         self.number_from(least).unwrap_or(number).max(number)
     }
+}
+
+/// Takes no access, for which that would have to lie in memory.
+#[cold]
+#[inline(never)]
+fn least_number_after_others(
+    (shared, state): (&Shared, &ThreadBooks),
+    (address, bytes): (u64, u64),
+    held: u32,
+    latest: u64,
+) -> u64 {
+    let is_own = Remains(held).is_own(state.number_plus_1, state.leases, bytes);
+    let least = if latest > state.end_number && !is_own { latest } else { 0 };
+    // A block that is still there ends now: nobody saw its free.
+    let there = cells::slot_in(held).filter(|slot| shared.address(*slot) == address);
+    there.map_or(least, |slot| least.max(shared.number_in(slot).wrapping_add(1)))
 }
 
 /// Leases numbers, with the time. One after the other, not one inside of the other: that takes less stack.

@@ -6,6 +6,7 @@ use crate::accounts::Accounts;
 use crate::errors::Errors;
 use crate::family::ForkedChildren;
 use crate::guard_memory;
+use crate::guarded::Level;
 use crate::guarding::Guarding;
 use crate::heap_books::HeapBooks;
 use crate::history::History;
@@ -89,6 +90,8 @@ pub struct Settings {
     /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two. Where it is not so and
     /// [`Settings::sample`] is 0, accounts are kept.
     pub is_plain: bool,
+    /// Nothing is asked for that an event would have to look at: see [`Settings::is_usual_with`].
+    pub is_usual: bool,
     /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
     pub tells_of_memory: bool,
     /// What becomes of forked children.
@@ -100,6 +103,15 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether events are entered as they mostly are: with their stacks, sizes and times, by the caller alone where a block ends, each of
+    /// them, and not guarded. Then hooks that have been compiled for that look at none of these again.
+    pub(crate) fn is_usual_with(&self, has_history: bool) -> bool {
+        let all =
+            [Options::STACK, Options::ACTUAL_SIZE, Options::TIME].into_iter().all(|option| self.options.has(option));
+        let is_default = self.free_depth == FreeDepth::CALLER && !self.check_stacks && self.guard.level == Level::Off;
+        all && is_default && self.is_plain && has_history
+    }
+
     const fn none() -> Settings {
         Settings {
             options: Options(0),
@@ -111,6 +123,7 @@ impl Settings {
             reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
             is_plain: false,
+            is_usual: false,
             tells_of_memory: false,
             forked_children: ForkedChildren::PassBy,
             is_forked: false,

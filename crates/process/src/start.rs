@@ -20,6 +20,7 @@ use crate::family::{self, ForkedChildren, Wanted};
 use crate::guarded::Level;
 use crate::guarding::Guarding;
 use crate::heaps;
+use crate::history::CHUNK_ENTRIES;
 use crate::ledger::{Ledger, PAGE_BYTES};
 use crate::once::Starting;
 use crate::options::{Accounting, Request, Scripts};
@@ -208,7 +209,7 @@ fn set_up(
     }
     looked?;
     let keeps_accounts = request.accounts != Accounting::None && request.options.has(Options::THREAD);
-    let settings = Settings {
+    let mut settings = Settings {
         options: request.options,
         depth_limit: request.depth as usize,
         free_depth: free_depth(request),
@@ -218,6 +219,7 @@ fn set_up(
         reuse: request.reuse,
         sample: request.sample,
         is_plain: request.sample == 0 && !keeps_accounts,
+        is_usual: false,
         tells_of_memory: hooks.tells_of_memory,
         forked_children: ForkedChildren::of(request),
         is_forked: request.forked.is_some(),
@@ -228,6 +230,7 @@ fn set_up(
             ..request.guard
         },
     };
+    settings.is_usual = settings.is_usual_with(request.history >= CHUNK_ENTRIES) && request.scripts == Scripts::None;
     shared.settings.change(starting, |early| *early = settings);
     family::keep_wish(starting, request);
     if request.scripts == Scripts::Python && request.options.has(Options::STACK) {
