@@ -306,15 +306,16 @@ fn may_call_others(hooked: &Hooked) -> bool {
 
 #[inline(always)]
 pub(crate) fn new_block(hook: usize, hooked: &Hooked, address: usize, size: usize, is_guarded: bool) -> NewBlock {
-    if next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc() {
-        return new_in_glibc(hooked, address, size, is_guarded);
-    }
-    let (usable, heap) = if next::gives_malloc_blocks(hook, hooked.family) {
+    let is_apart = next::gives_malloc_blocks(hook, hooked.family) && next::is_glibc();
+    let (usable, heap) = if is_apart {
+        in_glibc(address, size, is_guarded)
+    } else if next::gives_malloc_blocks(hook, hooked.family) {
         (Usable::Ask(next::usable_size), if is_guarded { guard::heap_of_others(address) } else { 0 })
     } else {
         (Usable::Known(0), 0)
     };
-    NewBlock { kind: hooked.kind, address, size, usable, heap, about: AboutBlock::Nothing, alignment: None }
+    let about = if is_apart { AboutBlock::Apart } else { AboutBlock::Nothing };
+    NewBlock { kind: hooked.kind, address, size, usable, heap, about, alignment: None }
 }
 
 /// [`new_block`] of glibc's `malloc` or one of its family.

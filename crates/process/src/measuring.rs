@@ -24,10 +24,10 @@ impl Access<'_> {
     /// For how many blocks a new one stands, which is put on the account of its thread.
     #[inline(always)]
     pub(crate) fn weight_on_account(&mut self, block: &Begun, number: Number) -> u64 {
-        if self.is_usual || self.shared.settings().is_plain {
+        if self.shared.settings().is_plain {
             return 1;
         }
-        if self.shared.settings().sample == 0 {
+        if self.is_usual || self.shared.settings().sample == 0 {
             self.put_on_account(block.heap, Amount { bytes: block.size, blocks: 1 });
             return 1;
         }
@@ -48,10 +48,10 @@ impl Access<'_> {
                 if bytes >= UNMAPPED_BYTES_MIN {
                     self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
                 }
-                if self.is_usual || self.shared.settings().is_plain {
+                if self.shared.settings().is_plain {
                     return Some(Measure { bytes, weight: 1 });
                 }
-                if self.shared.settings().sample == 0 {
+                if self.is_usual || self.shared.settings().sample == 0 {
                     self.take_off_account(slot, Amount { bytes, blocks: 1 });
                     return Some(Measure { bytes, weight: 1 });
                 }

@@ -109,7 +109,7 @@ impl Settings {
         let all =
             [Options::STACK, Options::ACTUAL_SIZE, Options::TIME].into_iter().all(|option| self.options.has(option));
         let is_default = self.free_depth == FreeDepth::CALLER && !self.check_stacks && self.guard.level == Level::Off;
-        all && is_default && self.is_plain && has_history
+        all && is_default && self.sample == 0 && has_history
     }
 
     const fn none() -> Settings {
