@@ -30,10 +30,8 @@
 //! is also known that an address in no module has no table until then, and stacks that pass generated code along
 //! frame pointers (JavaScript in node) are remembered like others, though marked as guessed.
 
-use crate::direct;
-use crate::emulated;
-use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
+use crate::{direct, emulated, guard};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
 use heapledger_linux::{apart, syscall};
@@ -417,6 +415,7 @@ fn is_cxx_runtime(module: &Module) -> bool {
 }
 
 /// Whether a hook's blocks come from the next `malloc`.
+#[inline]
 pub(crate) fn gives_malloc_blocks(hook: usize, family: Family) -> bool {
     family == Family::C && is_glibc()
         || GIVES_MALLOC_BLOCKS.get(hook).is_some_and(|gives| gives.load(Ordering::Relaxed))
