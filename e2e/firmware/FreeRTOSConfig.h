@@ -13,7 +13,9 @@
 #define configMAX_TASK_NAME_LEN 12
 #define configSUPPORT_DYNAMIC_ALLOCATION 1
 #define configSUPPORT_STATIC_ALLOCATION 0
-#define configTOTAL_HEAP_SIZE 24576
+#define configTOTAL_HEAP_SIZE 28672
+/* Its blocks may be guarded: where they lie has a name. */
+#define configAPPLICATION_ALLOCATED_HEAP 1
 #define configUSE_TRACE_FACILITY 1
 #define configRECORD_STACK_HIGH_ADDRESS 1
 #define configCHECK_FOR_STACK_OVERFLOW 0

@@ -13,11 +13,15 @@ static volatile uint32_t ticks, in_interrupt, command;
 static volatile uintptr_t task;
 
 extern "C" {
-static uint32_t clock_of_test() { return ticks; }
-static uintptr_t task_of_test() { return task; }
-static uintptr_t interrupt_of_test() { return in_interrupt; }
+uint32_t clock_of_test() { return ticks; }
+uintptr_t task_of_test() { return task; }
+uintptr_t interrupt_of_test() { return in_interrupt; }
 }
 
+#ifdef GUARD
+// What a guard needs is C: it is in a file of its own, commands_cpp_guard.c.
+#include <heapledger-firmware.h>
+#else
 #define HEAPLEDGER_IMPLEMENTATION HEAPLEDGER_TASKS
 #define HEAPLEDGER_RECORDS 100
 #define HEAPLEDGER_SITES 64
@@ -30,6 +34,7 @@ static uintptr_t interrupt_of_test() { return in_interrupt; }
 #define HEAPLEDGER_TASK task_of_test
 #define HEAPLEDGER_IN_INTERRUPT interrupt_of_test
 #include <heapledger-firmware.h>
+#endif
 
 enum Form { PLAIN, NOTHROW, ALIGNED, ALIGNED_NOTHROW };
 

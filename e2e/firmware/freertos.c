@@ -21,6 +21,16 @@ static uint32_t clock_of_test(void) { return xTaskGetTickCountFromISR(); }
 #define HEAPLEDGER_TICK_NS 1000000
 #define HEAPLEDGER_STACK heapledger_scan
 #define HEAPLEDGER_CODE code_start, code_end
+uint8_t ucHeap[configTOTAL_HEAP_SIZE] __attribute__((aligned(8)));
+#ifdef GUARD
+/* Nothing is wrong here. */
+struct heapledger_damage;
+static void wrong(const struct heapledger_damage *found) { (void)found; fail(77); }
+#define HEAPLEDGER_GUARD GUARD
+#define HEAPLEDGER_GUARDED HEAPLEDGER_GUARDED_HEAP(ucHeap, sizeof ucHeap)
+#define HEAPLEDGER_DAMAGED wrong
+#define HEAPLEDGER_ERRORS 4
+#endif
 #include <heapledger-firmware.h>
 
 /* Who: the tasks in the order of their creation, the one that is created last, and interrupts. */

@@ -96,7 +96,8 @@ void say(const char *word, uint32_t number)
 }
 
 #ifdef __arm__
-void Fault(void) { fail(99); }
+__attribute__((weak)) void Fault(void) { fail(99); }
+void Monitor(void) __attribute__((weak, alias("Fault")));
 void Nothing(void) {}
 void Tick(void) __attribute__((weak, alias("Fault")));
 void Supervise(void) __attribute__((weak, alias("Fault")));
@@ -110,13 +111,13 @@ __attribute__((naked, noreturn)) void Reset(void)
 }
 
 __attribute__((section(".vectors"), used)) void *const vectors[17] = {
-    stack_top, Reset, Fault, Fault, Fault, Fault, Fault, 0, 0, 0, 0, Supervise, Fault, 0, Switch, Tick, Asked};
+    stack_top, Reset, Fault, Fault, Fault, Fault, Fault, 0, 0, 0, 0, Supervise, Monitor, 0, Switch, Tick, Asked};
 #else
 /* Thread-local variables of the C library, errno among them. */
 uint8_t thread_locals[256] __attribute__((aligned(16)));
 
 __attribute__((weak)) void Tick(void) { fail(99); }
-void trapped(void)
+__attribute__((weak)) void trapped(void)
 {
     uint32_t cause;
     __asm__ volatile("csrr %0, mcause" : "=r"(cause));

@@ -64,8 +64,16 @@ impl Called {
     pub const SMALLER: Called = Called { name: "commands_c_m0", ..Called::NEWLIB };
     /// The same, with a library that was built for it: no function that is led there calls another one.
     pub const FIXED: Called = Called { name: "commands_c_FIXED", copy: None, has_heaps: false, ..Called::NEWLIB };
+    /// The same, with canaries around blocks.
+    pub const SMALLER_LIGHT: Called = Called { name: "commands_c_m0_LIGHT", ..Called::NEWLIB };
+    /// The same, and fills.
+    pub const SMALLER_FULL: Called = Called { name: "commands_c_m0_FULL", ..Called::NEWLIB };
     /// C++'s, over newlib.
     pub const CXX: Called = Called { name: "commands_cpp", throws: true, ..Called::NEWLIB };
+    /// The same, with canaries around blocks.
+    pub const CXX_LIGHT: Called = Called { name: "commands_cpp_LIGHT", ..Called::CXX };
+    /// The same, and fills.
+    pub const CXX_FULL: Called = Called { name: "commands_cpp_FULL", ..Called::CXX };
     /// C's, over picolibc.
     pub const PICOLIBC: Called = Called { copy: Some("malloc"), ..Called::NEWLIB };
     /// The same, with canaries around blocks.

@@ -20,8 +20,19 @@ fn address(value: &Value) -> u64 {
 
 #[test]
 fn tasks_of_freertos_are_told_apart() -> Result {
+    are_told_apart("freertos")
+}
+
+/// Of what is whole nothing is told, also of what the kernel allocates: stacks of tasks, queues.
+#[test]
+fn with_blocks_that_are_guarded_they_are_too() -> Result {
+    are_told_apart("freertos_LIGHT")?;
+    are_told_apart("freertos_FULL")
+}
+
+fn are_told_apart(program: &str) -> Result {
     let machine = MACHINES[0];
-    let Some(firmware) = machine.firmware("freertos", &[]) else { return Ok(()) };
+    let Some(firmware) = machine.firmware(program, &[]) else { return Ok(()) };
     let scratch = Scratch::new();
     let image = scratch.path("ram.bin");
     machine.image(&firmware, &image)?;

@@ -191,6 +191,11 @@ in_c_for_cortex_m3() {
             c_link ${source}_c_$level --specs=nano.specs "$out/guarded_c.o" $wrapped_newlib
         done
     done
+    for ends in "" _ends; do
+        LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+            ${ends:+-DENDS} -c "$root/e2e/firmware/faults.c" -o "$out/faults_c.o"
+        c_link faults_c$ends --specs=nano.specs "$out/faults_c.o" $wrapped_newlib
+    done
     grouped=$ungrouped
     # gcc's cannot.
     LD_LIBRARY_PATH= $arm $c_options -DSCANNED -c "$root/e2e/firmware/commands.c" -o "$out/commands_c_scan.o"
@@ -212,6 +217,14 @@ in_c_for_cortex_m3() {
     grouped="-Wl,--start-group -lstdc++ -lc $out/libheapledger_firmware.a -Wl,--end-group"
     c_link commands_cpp "$out/commands_cpp.o" \
         $wrapped_cxx,--wrap=memalign,--wrap=_memalign_r,--wrap=aligned_alloc,--wrap=posix_memalign
+    grouped="-Wl,--start-group -lstdc++ -lc $out/guard/libheapledger_firmware.a -Wl,--end-group"
+    for level in LIGHT FULL; do
+        for source in "-x c++ -std=c++17 $root/e2e/firmware/commands.cpp" "$root/e2e/firmware/commands_cpp_guard.c"; do
+            LD_LIBRARY_PATH= $arm $c_options -DGUARD=HEAPLEDGER_$level -c $source -o "$out/$(basename "${source##* }").o"
+        done
+        c_link commands_cpp_$level "$out/commands.cpp.o" "$out/commands_cpp_guard.c.o" \
+            $wrapped_cxx,--wrap=memalign,--wrap=_memalign_r,--wrap=aligned_alloc,--wrap=posix_memalign
+    done
     echo "firmware in C++ is linked for $target"
 }
 # The kernel's sources are in a crate, which cargo fetches.
@@ -227,13 +240,23 @@ with_freertos() {
     of_kernel="-isystem $kernel/include -isystem $kernel/portable/GCC/ARM_CM3"
     objects=
     for source in tasks queue list portable/GCC/ARM_CM3/port portable/MemMang/heap_4; do
-        object=$out/freertos_$(basename $source).o
+        object=$out/freertos_$(basename "${source##* }").o
         LD_LIBRARY_PATH= $arm $c_options $of_kernel -w -c "$kernel/$source.c" -o "$object"
         objects="$objects $object"
     done
-    LD_LIBRARY_PATH= $arm $c_options $of_kernel -c "$root/e2e/firmware/freertos.c" -o "$out/freertos.o"
-    c_link freertos --specs=nano.specs "$out/freertos.o" $objects \
-        -Wl,--wrap=pvPortMalloc,--wrap=vPortFree,--wrap=pvPortCalloc
+    # $1: the program; then what is defined.
+    kernel_link() {
+        program=$1
+        shift
+        LD_LIBRARY_PATH= $arm $c_options $of_kernel "$@" -c "$root/e2e/firmware/freertos.c" -o "$out/freertos.o"
+        c_link "$program" --specs=nano.specs "$out/freertos.o" $objects -Wl,--wrap=pvPortMalloc,--wrap=vPortFree,--wrap=pvPortCalloc
+    }
+    kernel_link freertos
+    ungrouped=$grouped grouped="-Wl,--start-group -lc $out/guard/libheapledger_firmware.a -Wl,--end-group"
+    for level in LIGHT FULL; do
+        kernel_link freertos_$level -DGUARD=HEAPLEDGER_$level
+    done
+    grouped=$ungrouped
     echo "firmware with FreeRTOS is linked for $target"
 }
 in_c_for_riscv() {
@@ -256,6 +279,8 @@ in_c_for_riscv() {
         c_link commands commands_c_$level "$wrapped" -DGUARD=HEAPLEDGER_$level
         c_link guard guard_c_$level "$wrapped" -DGUARD=HEAPLEDGER_$level
     done
+    c_link faults faults_c "$wrapped"
+    c_link faults faults_c_ends "$wrapped" -DENDS
     archive=$out/libheapledger_firmware.a
     c_link commands commands_c "$wrapped"
     c_link survivor survivor_c "$wrapped_two,--build-id=sha1"
@@ -413,11 +438,21 @@ if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev
     if command -v arm-none-eabi-gcc >/dev/null && command -v clang >/dev/null && [ -f "$headers/stdlib.h" ]; then
         m0="arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb"
         LD_LIBRARY_PATH= $m0 $c_options -c "$root/e2e/firmware/start.c" -o "$out/start.o"
-        LD_LIBRARY_PATH= clang --target=thumbv6m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
-            -c "$root/e2e/firmware/commands.c" -o "$out/commands.o"
-        LD_LIBRARY_PATH= $m0 -nostartfiles --specs=nano.specs -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections \
-            -Wl,--no-warn-execstack "$out/start.o" "$out/commands.o" $wrapped_newlib -Wl,--start-group -lc \
-            "$out/libheapledger_firmware.a" -Wl,--end-group -o "$keep/out/thumbv7m-none-eabi/commands_c_m0"
+        # $1: the source; $2: the program; $3: the library; then what is defined.
+        m0_link() {
+            source=$1 program=$2 archive=$3
+            shift 3
+            LD_LIBRARY_PATH= clang --target=thumbv6m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+                "$@" -c "$root/e2e/firmware/$source.c" -o "$out/$source.o"
+            LD_LIBRARY_PATH= $m0 -nostartfiles --specs=nano.specs -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections \
+                -Wl,--no-warn-execstack "$out/start.o" "$out/$source.o" $wrapped_newlib -Wl,--start-group -lc \
+                "$archive" -Wl,--end-group -o "$keep/out/thumbv7m-none-eabi/$program"
+        }
+        m0_link commands commands_c_m0 "$out/libheapledger_firmware.a"
+        for level in LIGHT FULL; do
+            m0_link commands commands_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
+            m0_link guard guard_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
+        done
         echo "firmware in C is linked for $target"
     fi
 fi

@@ -84,7 +84,8 @@ extern "C" {
 enum heapledger_errors {
     HEAPLEDGER_E_NO_ROOM = -2, /* there is no room for it; that was counted */
     HEAPLEDGER_E_UNKNOWN = -4, /* no block of the ledger begins there */
-    HEAPLEDGER_E_INVALID = -5  /* an argument cannot be */
+    HEAPLEDGER_E_INVALID = -5, /* an argument cannot be */
+    HEAPLEDGER_E_ABSENT = -6   /* the processor has none */
 };
 
 /* Functions that give blocks, and that take them: what reports call them. */
@@ -138,6 +139,67 @@ void heapledger_stop(void);
    readers see that.) Then a new one begins. */
 typedef void (*heapledger_look)(const uint32_t *ledger, size_t words, void *context);
 int heapledger_survivor(heapledger_look look, void *context);
+
+/* ---- Who writes there, and faults ---- */
+
+/* Has the processor tell whoever writes to 1, 2 or 4 bytes, at a multiple of that, without a debugger: an exception follows, whose handler calls
+   heapledger_written(). On a Cortex-M3, M4 or M7 it is DebugMonitor, on RISC-V (in machine mode) cause 3: there it comes before the instruction on most, and the watch is over with the
+   first write. The number of the watch; HEAPLEDGER_E_ABSENT if the processor has none that firmware can set (a Cortex-M0), HEAPLEDGER_E_NO_ROOM if all are in use,
+   HEAPLEDGER_E_INVALID. HEAPLEDGER_WATCH_FIRST is set in the number where the processor compares with one address only: then it tells of writes that begin with the first byte.
+   With a debugger attached it halts instead. */
+#define HEAPLEDGER_WATCH_FIRST 0x100
+int heapledger_watch(const void *address, size_t bytes);
+
+/* Ends it. 0, or HEAPLEDGER_E_UNKNOWN. */
+int heapledger_unwatch(int watch);
+
+/* Who has written: the watched bytes, the instruction (or the one behind it), where its function returns to (if it calls no other), 0 if that is not known; which watch it was,
+   and whether it is over. */
+struct heapledger_written {
+    const void *address;
+    size_t bytes;
+    uintptr_t code, link;
+    int watch, is_over;
+};
+
+/* Where the processor could not go on: CFSR of a Cortex-M3 and later, or mcause; the address that was accessed; 0 if that is not known. */
+struct heapledger_fault {
+    uintptr_t code, link, status, address;
+};
+
+/* For a handler: what it has found when it began, four words. Cortex-M: lr, msp, psp, r7 (the macros below); RISC-V: ra and s0 of what was interrupted, and nothing. 1: somebody has written to
+   what is watched, which is an error of the ledger (watched-write) if that has room for errors; 0: it was something else. */
+int heapledger_written(const uintptr_t *found, struct heapledger_written *what);
+
+/* The same in a handler of faults: it is an error of the ledger (processor-fault), if that has room for errors, and recording is over. */
+void heapledger_faulted(const uintptr_t *found, struct heapledger_fault *what);
+
+#if defined(__arm__)
+#define HEAPLEDGER_HANDLER_(name, work) \
+    __attribute__((naked)) void name(void) \
+    { \
+        __asm__ volatile("mov r0, lr\n\tmrs r1, msp\n\tmrs r2, psp\n\tmov r3, r7\n\tpush {r0, r1, r2, r3, r7, lr}\n\t" \
+                         "mov r0, sp\n\tbl " #work "\n\tadd sp, #16\n\tpop {r7, pc}"); \
+    }
+/* Defines a handler: HEAPLEDGER_WATCH_HANDLER(DebugMon_Handler, told), with a function void told(const struct heapledger_written *). */
+#define HEAPLEDGER_WATCH_HANDLER(name, told) \
+    __attribute__((used)) void name##_work_(const uintptr_t *found) \
+    { \
+        struct heapledger_written what; \
+        if (heapledger_written(found, &what)) told(&what); \
+    } \
+    HEAPLEDGER_HANDLER_(name, name##_work_)
+/* The same of faults: HEAPLEDGER_FAULT_HANDLER(HardFault_Handler, told), with a function void told(const struct heapledger_fault *) that does not return. */
+#define HEAPLEDGER_FAULT_HANDLER(name, told) \
+    __attribute__((used)) void name##_work_(const uintptr_t *found) \
+    { \
+        struct heapledger_fault what; \
+        heapledger_faulted(found, &what); \
+        told(&what); \
+        for (;;) ; \
+    } \
+    HEAPLEDGER_HANDLER_(name, name##_work_)
+#endif
 
 /* ---- Guarded blocks (feature `guard`) ---- */
 
@@ -620,6 +682,8 @@ extern void HEAPLEDGER_NAME_(note_time)(void);
 extern uint32_t HEAPLEDGER_NAME_(live_bytes)(void);
 extern size_t HEAPLEDGER_NAME_(copy)(uint32_t *to, size_t words);
 extern void HEAPLEDGER_NAME_(stop)(void);
+extern int HEAPLEDGER_NAME_(written)(const uintptr_t *found, struct heapledger_written *what);
+extern void HEAPLEDGER_NAME_(faulted)(const uintptr_t *found, struct heapledger_fault *what);
 
 int heapledger_task_begins(uintptr_t handle, uint32_t id, const char *name) {
     return HEAPLEDGER_NAME_(task_begins)(handle, id, name);
@@ -629,6 +693,8 @@ void heapledger_note_time(void) { HEAPLEDGER_NAME_(note_time)(); }
 uint32_t heapledger_live_bytes(void) { return HEAPLEDGER_NAME_(live_bytes)(); }
 size_t heapledger_copy(uint32_t *to, size_t words) { return HEAPLEDGER_NAME_(copy)(to, words); }
 void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
+int heapledger_written(const uintptr_t *found, struct heapledger_written *what) { return HEAPLEDGER_NAME_(written)(found, what); }
+void heapledger_faulted(const uintptr_t *found, struct heapledger_fault *what) { HEAPLEDGER_NAME_(faulted)(found, what); }
 #ifdef HEAPLEDGER_SURVIVES
 extern int HEAPLEDGER_NAME_(survivor)(heapledger_look look, void *context);
 int heapledger_survivor(heapledger_look look, void *context) { return HEAPLEDGER_NAME_(survivor)(look, context); }

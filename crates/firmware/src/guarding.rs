@@ -96,7 +96,13 @@ impl Guarding {
         Guarding {
             dress: |given, plan, kept, (kind, frame)| match plan {
                 // SAFETY: as above.
-                Some(plan) => unsafe { Books::<B>::of().dress(given, plan, kept, kind, at(frame)) },
+                Some(plan) => unsafe {
+                    let books = Books::<B>::of();
+                    if plan.alignment() > 8 {
+                        books.cut_out(given, plan);
+                    }
+                    books.dress(given, plan, kept, kind, at(frame))
+                },
                 None => {
                     Books::<B>::of().count_guarded_less();
                     given
@@ -189,7 +195,12 @@ fn make(pushed: &mut Pushed, hook: &Hook, place: Option<*mut usize>) -> usize {
     }
     let bytes = hook.bytes_checked(&arguments);
     let plan = plan_of(hook, &arguments, bytes);
-    let answer = hook.call(plan.as_ref().map_or(arguments, |plan| asking(hook, arguments, plan)));
+    let call = || hook.call(plan.as_ref().map_or(arguments, |plan| asking(hook, arguments, plan)));
+    let answer = match entered.of_new() {
+        // What it calls is dressed by nobody: newlib's `memalign` looks at what lies before the block of its `malloc`.
+        Some(mark) => mark.closed(cookie, call),
+        None => call(),
+    };
     let given = match place {
         // SAFETY: the real function has just stored it there.
         Some(place) if answer == 0 => unsafe { place.read() },

@@ -13,6 +13,7 @@ use heapledger::chip::{Address, Books, Frame, InRealloc, Kind, NewBlock, Placed}
 #[cfg(not(feature = "fixed"))]
 use crate::board::{Everything, EverythingSurviving, Minimal, MinimalSurviving, Tasks, TasksSurviving};
 use crate::entering;
+use crate::exceptions::{self, ToldFault, ToldWritten};
 #[cfg(feature = "fixed")]
 use crate::fixed::Fixed;
 
@@ -146,7 +147,7 @@ macro_rules! survivor {
 
 #[cfg(not(feature = "fixed"))]
 macro_rules! layout {
-    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
+    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident, $written:ident, $faulted:ident) => {
         /// The table. Its name has the version of the header.
         #[unsafe(no_mangle)]
         static $functions: Functions = Functions::of::<$board>();
@@ -154,13 +155,13 @@ macro_rules! layout {
         #[unsafe(no_mangle)]
         static $resizing: Resizing = Resizing::of::<$board>();
 
-        functions!($board, $task_begins, $task_ends, $note_time, $stop, $live_bytes, $copy);
+        functions!($board, $task_begins, $task_ends, $note_time, $stop, $live_bytes, $copy, $written, $faulted);
     };
 }
 
 /// What C calls, under these names.
 macro_rules! functions {
-    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident) => {
+    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident, $written:ident, $faulted:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $task_begins(handle: usize, id: u32, name: *const c_char) -> i32 {
             Books::<$board>::of().task_begins(handle as Address, id, text(name)).into()
@@ -194,6 +195,22 @@ macro_rules! functions {
             let room = if to.is_null() { &mut [] } else { unsafe { core::slice::from_raw_parts_mut(to, words) } };
             Books::<$board>::of().copy(room)
         }
+
+        /// # Safety
+        /// A handler that has found that when it began, and has room for what it is to know.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $written(found: *const [usize; 4], to: *mut ToldWritten) -> i32 {
+            // SAFETY: the caller's promise.
+            unsafe { exceptions::written::<$board>(found, to) }
+        }
+
+        /// # Safety
+        /// The same.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $faulted(found: *const [usize; 4], to: *mut ToldFault) {
+            // SAFETY: the caller's promise.
+            unsafe { exceptions::faulted::<$board>(found, to) }
+        }
     };
 }
 
@@ -207,7 +224,9 @@ layout!(
     heapledger_minimal_note_time,
     heapledger_minimal_stop,
     heapledger_minimal_live_bytes,
-    heapledger_minimal_copy
+    heapledger_minimal_copy,
+    heapledger_minimal_written,
+    heapledger_minimal_faulted
 );
 #[cfg(not(feature = "fixed"))]
 layout!(
@@ -219,7 +238,9 @@ layout!(
     heapledger_minimal_surviving_note_time,
     heapledger_minimal_surviving_stop,
     heapledger_minimal_surviving_live_bytes,
-    heapledger_minimal_surviving_copy
+    heapledger_minimal_surviving_copy,
+    heapledger_minimal_surviving_written,
+    heapledger_minimal_surviving_faulted
 );
 #[cfg(not(feature = "fixed"))]
 layout!(
@@ -231,7 +252,9 @@ layout!(
     heapledger_tasks_note_time,
     heapledger_tasks_stop,
     heapledger_tasks_live_bytes,
-    heapledger_tasks_copy
+    heapledger_tasks_copy,
+    heapledger_tasks_written,
+    heapledger_tasks_faulted
 );
 #[cfg(not(feature = "fixed"))]
 layout!(
@@ -243,7 +266,9 @@ layout!(
     heapledger_tasks_surviving_note_time,
     heapledger_tasks_surviving_stop,
     heapledger_tasks_surviving_live_bytes,
-    heapledger_tasks_surviving_copy
+    heapledger_tasks_surviving_copy,
+    heapledger_tasks_surviving_written,
+    heapledger_tasks_surviving_faulted
 );
 #[cfg(not(feature = "fixed"))]
 layout!(
@@ -255,7 +280,9 @@ layout!(
     heapledger_everything_note_time,
     heapledger_everything_stop,
     heapledger_everything_live_bytes,
-    heapledger_everything_copy
+    heapledger_everything_copy,
+    heapledger_everything_written,
+    heapledger_everything_faulted
 );
 #[cfg(not(feature = "fixed"))]
 layout!(
@@ -267,7 +294,9 @@ layout!(
     heapledger_everything_surviving_note_time,
     heapledger_everything_surviving_stop,
     heapledger_everything_surviving_live_bytes,
-    heapledger_everything_surviving_copy
+    heapledger_everything_surviving_copy,
+    heapledger_everything_surviving_written,
+    heapledger_everything_surviving_faulted
 );
 
 #[cfg(feature = "fixed")]
@@ -278,7 +307,9 @@ functions!(
     heapledger_note_time,
     heapledger_stop,
     heapledger_live_bytes,
-    heapledger_copy
+    heapledger_copy,
+    heapledger_written,
+    heapledger_faulted
 );
 
 /// What guards blocks, and looks at them. Their names have the version of the header.

@@ -10,7 +10,7 @@
 //! Calls within calls are one: `new` calls `malloc`, and that `_malloc_r`. The outermost is entered (`marks`).
 //!
 //! # Safety
-//! Rooms with `unsafe`: `board` reads what the header has put into a constant, `fixed` calls what it has made, `layouts` and `by_hand` are called by C, `hooks` stand before
+//! Rooms with `unsafe`: `board` reads what the header has put into a constant, `fixed` calls what it has made, `layouts` and `by_hand` are called by C, `exceptions` read what was interrupted, `hooks` stand before
 //! allocators, in assembly, `guarding` dresses their blocks (with the feature `guard`), `marks` look at words of stacks, `processor` at registers.
 #![no_std]
 #![cfg_attr(
@@ -41,6 +41,8 @@ mod board;
 mod by_hand;
 #[cfg(all(target_os = "none", target_pointer_width = "32", feature = "fixed"))]
 mod direct;
+#[cfg(all(target_os = "none", target_pointer_width = "32"))]
+mod exceptions;
 #[cfg(all(target_os = "none", target_pointer_width = "32", feature = "fixed"))]
 mod fixed;
 #[cfg(all(target_os = "none", target_pointer_width = "32", feature = "guard"))]

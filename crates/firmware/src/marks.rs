@@ -177,6 +177,24 @@ pub(crate) fn leave(entered: Entered, cookie: *mut usize) -> bool {
 }
 
 impl Mark {
+    /// Runs a call within `new`, of which this is the mark: its own calls are a part of it, and not of `new` alone. `cookie`: a word that says where
+    /// the word of `new` lies.
+    #[cfg(feature = "guard")]
+    pub(crate) fn closed<T>(&self, cookie: *const usize, work: impl FnOnce() -> T) -> T {
+        // SAFETY: a word of the caller's frame.
+        let at = unsafe { cookie.read_volatile() };
+        let say = |key: usize| {
+            if self.cookie.get() == at {
+                // SAFETY: a word of the frame of that call, which has not returned.
+                unsafe { core::ptr::with_exposed_provenance_mut::<usize>(at).write_volatile(at ^ key) };
+            }
+        };
+        say(KEY);
+        let result = work();
+        say(KEY_OF_NEW);
+        result
+    }
+
     /// A call within `new`, of which this was the mark with the word `at`, had no block: this is over. It may throw now, or try again, and is no
     /// longer what is entered. False, if it was before.
     pub(crate) fn spend(&self, at: usize) -> bool {

@@ -58,6 +58,8 @@ named! {
         CorruptMetadata = 25, "corrupt-metadata";
         /// The program had asked who writes there.
         WatchedWrite = 26, "watched-write";
+        /// A chip's processor could not go on.
+        ProcessorFault = 27, "processor-fault";
         /// The program's own; `function` says what it is called.
         Custom = 32, "custom";
     }

@@ -68,7 +68,10 @@ mod breaks;
 mod build_id;
 #[cfg(target_arch = "arm")]
 pub mod cortex_m;
+#[cfg(any(target_arch = "arm", test))]
+mod dwt;
 mod entry;
+mod faults;
 mod guard;
 mod guarded;
 mod guarded_heap;
@@ -77,7 +80,10 @@ mod lent;
 pub mod riscv;
 mod sending;
 mod sweep;
+#[cfg(any(target_arch = "riscv32", test))]
+mod triggers;
 mod walk;
+mod watch;
 
 pub use allocator::ChipAllocator;
 pub use board::{AloneOn, Board, Entered};
@@ -85,6 +91,7 @@ pub use books::Books;
 pub use build_id::build_id_in_note;
 #[cfg(target_os = "none")]
 pub use build_id::linked_build_id;
+pub use faults::{ChipFault, Interrupted, Written};
 pub use guard::{BlockPlan, HeapDamage, TakenBack};
 pub use guarded::GuardedAllocator;
 pub use guarded_heap::{GuardBits, GuardedHeap, guard_words};
@@ -98,6 +105,7 @@ pub use heapledger_recorder::policy::Reallocated;
 pub use sending::Sending;
 pub use sweep::{Sweep, Swept};
 pub use walk::{Frame, FrameList, Stacks, main_stack_end};
+pub use watch::{CannotWatch, ChipWatch, Hit, unwatch, watch};
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
@@ -335,6 +343,45 @@ pub const fn header_len<B: Placed>() -> usize {
 /// The header of a board's ledger.
 pub const fn header<B: Placed, const UNITS: usize>() -> [u32; UNITS] {
     header_units::<On<B>, UNITS>()
+}
+
+/// Makes a handler of exceptions on a Cortex-M, which hands `lr`, both stack pointers and `r7` to a function, as they are when it begins:
+/// [`Interrupted::of_handler`](crate::chip::Interrupted) knows what to do with them. It returns if the function does.
+///
+/// ```
+/// # #[cfg(any())] {
+/// heapledger::exception_handler!(DebugMonitor, somebody_writes);
+///
+/// extern "C" fn somebody_writes(found: &[usize; 4]) {
+///     // SAFETY: the stacks end there.
+///     let by = unsafe { Interrupted::of_handler(*found, |_| heapledger::chip::main_stack_end()) };
+///     if let Some(written) = HEAP.books().written(by) {
+///         // Who it was is in the ledger, and here.
+///     }
+/// }
+/// # }
+/// ```
+#[cfg(target_arch = "arm")]
+#[macro_export]
+macro_rules! exception_handler {
+    ($name:ident, $work:path) => {
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() {
+            ::core::arch::naked_asm!(
+                "mov r0, lr",
+                "mrs r1, msp",
+                "mrs r2, psp",
+                "mov r3, r7",
+                "push {{r0, r1, r2, r3, r7, lr}}",
+                "mov r0, sp",
+                "bl {work}",
+                "add sp, #16",
+                "pop {{r7, pc}}",
+                work = sym $work,
+            )
+        }
+    };
 }
 
 /// Makes the ledger of a [`Board`](crate::chip::Board): a static of the size that it needs, with the symbol `heapledger_ledger` by which gdb finds it.

@@ -247,6 +247,11 @@ impl<B: Placed> Books<B> {
         self.lend(|ledger| ledger.known(address as Address)) == Some(BlockKnown::Live)
     }
 
+    /// The live block that has a byte there.
+    pub(super) fn live_around(self, address: Address) -> Option<(Address, Address)> {
+        self.lend(|ledger| ledger.live_around(address)).flatten()
+    }
+
     /// A block is guarded less than was asked for, which is counted.
     pub fn count_guarded_less(self) {
         self.lend(|ledger| ledger.count_guarded_less());

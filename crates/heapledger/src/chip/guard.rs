@@ -275,6 +275,21 @@ impl<B: Placed> Books<B> {
         given
     }
 
+    /// Before [`Books::dress`], where an allocator cuts aligned blocks out of larger ones: what is left of these lies on both sides, and it has words of
+    /// its own there.
+    #[cold]
+    #[inline(never)]
+    pub fn cut_out(self, given: usize, plan: &BlockPlan) {
+        let Some(guarded) = Self::guarded_heap(given) else { return };
+        let (memory, heap, given) = (guarded.memory(), guarded.heap(), given as u32);
+        let around = ALLOCATORS_BYTES.wrapping_add((plan.alignment() as u32).wrapping_mul(2));
+        let in_front = given.wrapping_sub(heap.first).min(around);
+        B::alone(|| {
+            heap.leave_allocators(&memory, given.wrapping_sub(in_front), in_front);
+            heap.leave_allocators(&memory, given.wrapping_add(plan.bytes() as u32), around);
+        });
+    }
+
     /// Freed memory is in use again: whether it was left alone is looked at.
     #[inline(never)]
     fn hand_out(self, guarded: &'static GuardedHeap, (first, bytes): (u32, u32), by: Option<By>) {

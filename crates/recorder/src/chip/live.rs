@@ -55,6 +55,17 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         })
     }
 
+    /// The live block that has a byte at an address: where it begins, and how many bytes it has. It takes one look at each record.
+    pub fn live_around(&self, address: S::Word) -> Option<(S::Word, S::Word)> {
+        let used = self.word(S::RECORDS_USED).widen() as usize;
+        let all = self.words(S::RECORDS_AT, used.wrapping_mul(S::RECORD_WORDS));
+        all.chunks_exact(S::RECORD_WORDS.max(1)).find_map(|record| {
+            let (first, bytes) = (figure::<S>(record, S::ADDRESS), figure::<S>(record, S::SIZE));
+            let is_it = figure::<S>(record, S::NUMBER) != S::Word::ZERO && address.minus(first) < bytes;
+            is_it.then_some((first, bytes))
+        })
+    }
+
     /// A task's row, and its handle.
     fn task_of(&self, row: u32) -> (u32, S::Word) {
         (row, self.handle_of(ThreadRow(row)))

@@ -46,6 +46,13 @@ fn told_as_they_live<S: Shape>() {
         (after, told) = (Some(live.number), told + 1);
     }
     assert_eq!((told, entries(&ledger).len()), (known.len(), known.len()));
+    // By any of its bytes, and by no other one.
+    for (address, size, ..) in &known {
+        let around =
+            |at: u64| ledger.live_around(S::Word::cut(at)).map(|(first, bytes)| (first.widen(), bytes.widen()));
+        assert_eq!((around(*address), around(address + size - 1)), (Some((*address, *size)), Some((*address, *size))));
+        assert_eq!((around(address - 1), around(address + size)), (None, None));
+    }
     // Of a stack the innermost frames, where there is less room.
     let mut one = [S::Word::ZERO; 1];
     let first = ledger.live_after(None, &mut one).expect("a block lives");
