@@ -16,6 +16,9 @@ use serde_json::Value;
 /// Versions whose lines stacks can have.
 const VERSIONS: [&str; 3] = ["python3.11", "python3.12", "python3.13"];
 
+/// The innermost lines of a stack, by function and line, and how many there are in all.
+type Callers = (Vec<(String, u64)>, usize);
+
 /// Those that are here.
 fn pythons() -> Vec<(&'static str, PathBuf)> {
     let found: Vec<_> = VERSIONS.iter().filter_map(|version| Some((*version, python(version)?))).collect();
@@ -100,7 +103,7 @@ fn recorded(
 /// Holds blocks against what the program says of its own lines: how many of which size came from where, and by which calls.
 fn compare(said: &str, ledger: &Path) -> Result {
     let mut expected: BTreeMap<(u64, Line), u64> = BTreeMap::new();
-    let mut callers: BTreeMap<(u64, Line), BTreeSet<(Vec<(String, u64)>, usize)>> = BTreeMap::new();
+    let mut callers: BTreeMap<(u64, Line), BTreeSet<Callers>> = BTreeMap::new();
     for line in said.lines().filter(|line| line.starts_with('{')) {
         let place: Value = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
         let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
