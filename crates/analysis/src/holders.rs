@@ -95,7 +95,7 @@ impl Holders {
 
     /// Whether this frame's function can hold a block.
     pub fn holds(&self, frame: &NamedFrame) -> bool {
-        let is_in_library = |file: &str| is_in_rust_library(file) || is_of_import(file);
+        let is_in_library = |file: &str| is_in_rust_library(file) || is_in_python_library(file);
         !(self.conventional && (is_of_our_allocator(frame) || frame.file.as_deref().is_some_and(is_in_library)))
             && frame.function.as_deref().is_none_or(|name| self.holds_name(name))
     }
@@ -136,9 +136,16 @@ pub fn is_in_rust_library(file: &str) -> bool {
     built.is_some_and(|(_, rest)| rest.starts_with("library/")) || file.contains("/rustlib/src/rust/library/")
 }
 
-/// Whether a file is the part of Python's library that imports modules.
-fn is_of_import(file: &str) -> bool {
+/// Whether a file is of the library that comes with Python: below `lib/python3.11`, but for what was installed there. What imports modules is in Python itself.
+pub fn is_in_python_library(file: &str) -> bool {
+    let is_version = |name: &str| {
+        let version = name.strip_prefix("python3.");
+        version.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let mut parts = file.split('/').skip_while(|part| *part != "lib").skip(1);
     file.starts_with("<frozen importlib.")
+        || parts.next().is_some_and(is_version)
+            && parts.next().is_some_and(|part| !matches!(part, "site-packages" | "dist-packages"))
 }
 
 /// Whether a frame is of the allocator of our own crate, which is inlined into its callers. Debug information that tells lines
@@ -186,6 +193,13 @@ mod tests {
             ("/rustc/x.rs", true),
             ("<frozen importlib._bootstrap>", false),
             ("<frozen os>", true),
+            ("/usr/lib/python3.11/json/encoder.py", false),
+            ("/home/x/.pyenv/versions/3.12.1/lib/python3.12/asyncio/events.py", false),
+            ("/home/x/venv/lib/python3.12/site-packages/flask/app.py", true),
+            ("/usr/lib/python3/dist-packages/yaml/reader.py", true),
+            ("/usr/local/lib/python3.11/dist-packages/x.py", true),
+            ("/home/x/lib/python3.x/app.py", true),
+            ("/srv/app.py", true),
         ] {
             assert_eq!(Holders::default().holds(&frame(file)), holds, "{file}");
             assert!(Holders::innermost().holds(&frame(file)), "{file}");

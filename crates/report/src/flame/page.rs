@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, CallTree, LevelKind, Measure, Side};
-use heapledger_analysis::{Holders, is_in_rust_library};
+use heapledger_analysis::{Holders, is_in_python_library, is_in_rust_library};
 use serde::Serialize;
 
 use super::{FlameFacts, FlameView, hues};
@@ -94,7 +94,8 @@ fn plumbing(tree: &CallTree, levels: &[u32]) -> Vec<usize> {
     let (mut in_library, mut elsewhere) = (HashSet::new(), HashSet::new());
     for node in &tree.nodes {
         if let Some(file) = node.file.and_then(|file| tree.files.get(file as usize)) {
-            let whose = if is_in_rust_library(file) { &mut in_library } else { &mut elsewhere };
+            let whose =
+                if is_in_rust_library(file) || is_in_python_library(file) { &mut in_library } else { &mut elsewhere };
             whose.insert(node.level);
         }
     }

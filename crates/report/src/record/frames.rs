@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::Subject;
-use heapledger_analysis::{Clock, Holders, NamedFrame, NamedStack, Sampling, Told, begins_program};
+use heapledger_analysis::{
+    Clock, Holders, NamedFrame, NamedStack, Sampling, Told, begins_program, is_in_python_library,
+};
 use heapledger_format::{Entry, FreeDepth, ThreadRow, Ticks};
 use heapledger_source::{Heap, Thread};
 
@@ -285,7 +287,7 @@ const OF_ENGINES: [&str; 9] =
 fn is_of_engine(frame: &NamedFrame) -> bool {
     let name = name_of(frame, Paint::default());
     match &frame.file {
-        Some(file) => file.starts_with("node:") || file.starts_with('<'),
+        Some(file) => file.starts_with("node:") || file.starts_with('<') || is_in_python_library(file),
         None => OF_ENGINES.iter().any(|begin| name.starts_with(begin)),
     }
 }
