@@ -15,7 +15,7 @@ fn lived<S: Shape>() -> (ChipLedger<S, Vec<S::Word>>, Vec<KnownBlock>) {
     let mut known = Vec::new();
     for block_number in 0..40u64 {
         NOW.set(block_number as u32 * 10);
-        let address = 0x2000_0000 + block_number * 32;
+        let address = 0x2000_0000 + block_number * 64;
         let frames: Vec<u64> = (0..block_number % 4).map(|frame| 0x800 + block_number % 5 * 64 + frame * 8).collect();
         let words: Vec<S::Word> = frames.iter().map(|frame| word(*frame)).collect();
         let task = [0x70, 0x80][block_number as usize % 2];
