@@ -54,22 +54,33 @@ fn count(valgrind: &Path, program: &Path, place: Where, words: &[&str]) -> Resul
     Ok(fewest as f64 / PAIRS as f64)
 }
 
-/// What is asked for, where, and most instructions that this adds to a pair.
-const CASES: &[(&str, &[&str], Where, f64)] = &[
-    ("a function that is absent", &["calls"], Where::Alone, 12.0),
-    ("a function that is there", &["calls"], Where::Recorded, 90.0),
-    ("a window that is open", &["window"], Where::Recorded, 3.0),
-    ("one with a million blocks", &["window", "1000000"], Where::Recorded, 3.0),
-    ("a block that is told of", &["told"], Where::Recorded, 4200.0),
-    ("accounts", &[""], Where::WithAccounts, 45.0),
-    ("a hook on allocations", &["alloc"], Where::Recorded, 1500.0),
-    ("a hook on frees", &["free"], Where::Recorded, 1500.0),
-    ("both", &["both"], Where::Recorded, 2000.0),
-    ("a hook on calls that fail", &["refused"], Where::Recorded, 1200.0),
-    ("a limit of live bytes", &["above"], Where::Recorded, 1500.0),
-    ("a region", &["region"], Where::Recorded, 1000.0),
-    ("a trace without stacks", &["trace"], Where::Recorded, 2300.0),
-    ("a trace with eight frames", &["trace-stacks"], Where::Recorded, 18000.0),
+/// Most instructions.
+#[derive(Clone, Copy, Debug)]
+enum Most {
+    /// That it adds to a pair.
+    Added(f64),
+    /// Of a pair with it: hooks are compiled for what is usual, and what is not goes another way as a whole.
+    InAll(f64),
+}
+
+/// What is asked for, where, and most instructions.
+type Case = (&'static str, &'static [&'static str], Where, Most);
+
+const CASES: &[Case] = &[
+    ("a function that is absent", &["calls"], Where::Alone, Most::Added(12.0)),
+    ("a function that is there", &["calls"], Where::Recorded, Most::Added(90.0)),
+    ("a window that is open", &["window"], Where::Recorded, Most::Added(3.0)),
+    ("one with a million blocks", &["window", "1000000"], Where::Recorded, Most::Added(3.0)),
+    ("a block that is told of", &["told"], Where::Recorded, Most::Added(4000.0)),
+    ("accounts", &[""], Where::WithAccounts, Most::Added(45.0)),
+    ("a hook on allocations", &["alloc"], Where::Recorded, Most::InAll(2700.0)),
+    ("a hook on frees", &["free"], Where::Recorded, Most::InAll(2700.0)),
+    ("both", &["both"], Where::Recorded, Most::InAll(3140.0)),
+    ("a hook on calls that fail", &["refused"], Where::Recorded, Most::InAll(2270.0)),
+    ("a limit of live bytes", &["above"], Where::Recorded, Most::InAll(2450.0)),
+    ("a region", &["region"], Where::Recorded, Most::InAll(2190.0)),
+    ("a trace without stacks", &["trace"], Where::Recorded, Most::InAll(3380.0)),
+    ("a trace with eight frames", &["trace-stacks"], Where::Recorded, Most::InAll(17100.0)),
 ];
 
 fn program(scratch: &Scratch) -> Result<std::path::PathBuf> {
@@ -121,22 +132,24 @@ fn what_each_function_costs() -> Result {
             .chunks(CASES.len().div_ceil(2))
             .map(|cases| {
                 let (valgrind, program) = (&valgrind, &program);
-                let each =
-                    move |(_, words, place, _): &(&str, &[&str], Where, f64)| count(valgrind, program, *place, words);
+                let each = move |(_, words, place, _): &Case| count(valgrind, program, *place, words);
                 scope.spawn(move || cases.iter().map(each).collect::<Vec<_>>())
             })
             .collect();
         halves.into_iter().flat_map(|half| half.join().unwrap_or_default()).collect::<Vec<_>>()
     });
     check!(counted.len() == CASES.len(), "{} of {}", counted.len(), CASES.len());
-    let mut table =
-        format!("instructions of a malloc and a free: {alone:.0} alone, {recorded:.0} recorded; added by\n");
+    let mut table = format!("instructions of a malloc and a free: {alone:.0} alone, {recorded:.0} recorded; with\n");
     let mut too_many = String::new();
     for ((name, _, place, ceiling), counted) in CASES.iter().zip(counted) {
-        let added = counted? - if *place == Where::Alone { alone } else { recorded };
-        let line = format!("{name:<26} {added:>7.1}, ceiling {ceiling}\n");
+        let base = if *place == Where::Alone { alone } else { recorded };
+        let (figure, ceiling, what) = match ceiling {
+            Most::Added(ceiling) => (counted? - base, ceiling, "more"),
+            Most::InAll(ceiling) => (counted?, ceiling, "in all"),
+        };
+        let line = format!("{name:<26} {figure:>7.1} {what}, ceiling {ceiling}\n");
         let _ = write!(table, "{line}");
-        if added > *ceiling {
+        if figure > *ceiling {
             too_many += &line;
         }
     }

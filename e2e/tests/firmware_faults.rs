@@ -82,7 +82,8 @@ fn is_told(nth: usize) -> Result {
     check!(fault["operands"][0] == status, "{fault}");
     // Readers know that it was the end.
     let stats = read("stats", &image, &[])?;
-    check!(stats.iter().any(|line| line["state"] == "stopped"), "{stats:?}");
+    let notes = stats.last().and_then(|end| end["notes"].as_array()).ok_or("no end")?;
+    check!(notes.iter().any(|note| note["kind"] == "stopped"), "{notes:?}");
     Ok(())
 }
 
