@@ -43,7 +43,7 @@ use crate::layouts::Says;
 use crate::python;
 use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
-use crate::state::ThreadState;
+use crate::state::{Entered, ThreadState};
 use crate::switch::Recording;
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::FoundAt;
@@ -85,14 +85,21 @@ pub enum Usable {
 #[inline(always)]
 pub(crate) fn site_of(access: &mut Access, registers: &Registers, effect: CallEffect) -> Site {
     if access.is_usual || access.shared.settings().options.has(Options::STACK) {
-        let site = capture(access.shared, access.state.again(), registers, effect, access.is_usual);
         if !access.is_usual && access.shared.modules.python.is_on() {
-            return python::site(access.shared, access.state.again(), registers, site);
+            return with_lines(access.shared, access.state.again(), registers, effect);
         }
-        site
+        capture(access.shared, access.state.again(), registers, effect, access.is_usual)
     } else {
         Site::NONE
     }
+}
+
+/// Not compiled into its callers, which stand on the program's stack: the same with lines of a script.
+#[cold]
+#[inline(never)]
+fn with_lines(shared: &'static Shared, mut state: Entered, registers: &Registers, effect: CallEffect) -> Site {
+    let site = capture(shared, state.again(), registers, effect, false);
+    python::site(shared, state, registers, site)
 }
 
 #[inline(always)]
