@@ -101,7 +101,7 @@ const CASES: [Case; 11] = [
         slack: 2,
     },
     Case { name: "forks-500", needs: &["sh"], script: "\"$FAMILY\" bomb 500", processes: 500, slack: 0 },
-    Case { name: "forks-10000", needs: &["sh"], script: "\"$FAMILY\" many 10000", processes: 10_000, slack: 0 },
+    Case { name: "forks-10000", needs: &["sh"], script: "\"$FAMILY\" number 10000", processes: 10_000, slack: 0 },
     Case {
         name: "forks-among-threads",
         needs: &["sh"],
