@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use heapledger_e2e::families::processes;
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::run;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger};
@@ -58,6 +59,32 @@ fn children_are_recorded_as_far_as_they_let_themselves_be() -> Result {
         let stopped = "In 4 processes, together: Recording stopped before the program ended";
         check!(stats.out().contains(stopped), "{stats}");
     }
+    Ok(())
+}
+
+/// A filter that kills for everything but what the recorder says it takes: threads, and tables that grow, in a child and in the program.
+#[test]
+fn what_recording_is_said_to_take_is_all_that_it_takes() -> Result {
+    for options in [
+        &[][..],
+        &["--guard=light"],
+        &["--guard=full"],
+        &["--free-depth", "whole"],
+        &["--sample", "1000"],
+        &["--accounts"],
+    ] {
+        let scratch = Scratch::new();
+        let told = as_alone(&scratch, options, &["self", "lets-record"])?;
+        check!(!told.contains("Recording stopped"), "{options:?}: {told}");
+        // A hundred blocks of its own besides.
+        let allocations = Stats::of(scratch.work().join("out"))?.number("allocations");
+        check!(options.contains(&"--sample") || (60_000..60_200).contains(&allocations), "{options:?}: {allocations}");
+        as_alone(&Scratch::new(), options, &["lets-record"])?;
+    }
+    let scratch = Scratch::new();
+    let told = as_alone(&scratch, &["--children"], &["lets-record", "lets-record"])?;
+    let all = processes(&scratch.work().join("out"))?;
+    check!(all.len() == 3 && !told.contains("Recording stopped"), "{all:?}; {told}");
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 //! `heapledger recover`: finishes ledgers whose `run` is gone, and clears away what else is left of it.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,14 +36,7 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         }
         without_variables(output).join(OUTPUT).into()
     };
-    let mut finisher = Finisher {
-        pattern,
-        force: false,
-        fresh: BTreeSet::new(),
-        nameless: false,
-        whereabouts: Vec::new(),
-        shop: None,
-    };
+    let mut finisher = Finisher::new(pattern);
     let mut failures = 0;
     for unfinished in found {
         if let Err(problem) = one(unfinished, arguments, &mut finisher) {

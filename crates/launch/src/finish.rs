@@ -105,6 +105,12 @@ impl Shop {
 }
 
 impl Finisher {
+    /// Into files of this pattern, none of which is replaced, each from a workplace of its own.
+    pub fn new(pattern: OsString) -> Finisher {
+        let (fresh, whereabouts) = (BTreeSet::new(), Vec::new());
+        Finisher { pattern, force: false, fresh, nameless: false, whereabouts, shop: None }
+    }
+
     /// Writes the finished ledger of `live` and removes the unfinished one. `progress` is told how many bytes are done, and of
     /// how many.
     ///

@@ -1,6 +1,5 @@
 //! After the program's end: what is said of its ledgers while they are finished, and the summary.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -65,12 +64,10 @@ pub(crate) fn finish(
         }
     });
     let mut finisher = Finisher {
-        pattern: arguments.output.clone(),
         force: arguments.force,
-        fresh: BTreeSet::new(),
         nameless: true,
         whereabouts: machine::described(arguments.machine_id),
-        shop: None,
+        ..Finisher::new(arguments.output.clone())
     };
     let mut progress = None;
     let family = outcome.family.map(|family| family.directory.as_path());

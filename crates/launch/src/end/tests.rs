@@ -2,7 +2,6 @@
 
 use super::*;
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -34,7 +33,7 @@ fn put(session: &Session, image: u32, program: &str) -> PathBuf {
 
 fn finisher(scratch: &Scratch) -> Finisher {
     let pattern = scratch.join("%n.hl").into();
-    Finisher { pattern, force: false, fresh: BTreeSet::new(), nameless: true, whereabouts: Vec::new(), shop: None }
+    Finisher { nameless: true, ..Finisher::new(pattern) }
 }
 
 /// The program was killed by signal 9.

@@ -110,12 +110,9 @@ impl Watch {
         told: OwnedFd,
     ) -> Watch {
         let finisher = Finisher {
-            pattern: ledger_in(&outcome.directory, 0),
-            force: false,
-            fresh: BTreeSet::new(),
             nameless: true,
             whereabouts: plan.whereabouts.clone(),
-            shop: None,
+            ..Finisher::new(ledger_in(&outcome.directory, 0))
         };
         Watch {
             memory: Memory::new(pid),
@@ -373,7 +370,7 @@ impl Watch {
 
     fn look_at_memory(&mut self) {
         let began = processor_time();
-        if let Some(memory) = self.memory.look(self.children.values()) {
+        if let Some(memory) = self.memory.look(self.children.values().filter(|child| child.over.is_none())) {
             self.tell(&FamilyLine::Memory(memory));
         }
         self.memory.pace.looked(began);

@@ -32,14 +32,7 @@ fn only(places: &[PathBuf]) -> Unfinished {
 
 fn finish(scratch: &Scratch, unfinished: &Unfinished, ledger: &Ledger) -> Result<PathBuf, LaunchError> {
     let pattern = scratch.join("%n.hl").into();
-    let mut finisher = Finisher {
-        pattern,
-        force: false,
-        fresh: BTreeSet::new(),
-        nameless: false,
-        whereabouts: Vec::new(),
-        shop: None,
-    };
+    let mut finisher = Finisher::new(pattern);
     finisher.finish(&unfinished.live, ledger, More::default(), &mut |_, _| {}).map(|written| written.path)
 }
 

@@ -14,7 +14,7 @@ pub type Instruction = [u8; 8];
 pub const INSTRUCTIONS_MAX: usize = 4096;
 
 /// The calls that the recorder makes while it records, once it has begun. Addresses and lengths are left out: no filter looks at them.
-const NEEDED: [(usize, [usize; 3]); 20] = [
+const NEEDED: [(usize, [usize; 3]); 21] = [
     (number::RT_SIGPROCMASK, [2, 0, 0]),
     (number::FUTEX, [0, 129, 1]),
     (number::MMAP, [0, 4096, 3]),
@@ -36,6 +36,8 @@ const NEEDED: [(usize, [usize; 3]); 20] = [
     (number::CLOCK_GETTIME, [0, 0, 0]),
     (number::READLINK, [0, 0, 0]),
     (number::GETCWD, [0, 0, 0]),
+    // What the history holds is looked at when a block is freed that nobody knows.
+    (number::PROCESS_VM_READV, [0, 0, 1]),
 ];
 
 /// Whether by a filter's own words none of the recorder's calls is fatal.
