@@ -118,7 +118,9 @@ fn limits_are_not_taken_for_the_programs_end() -> Result {
         let script = format!("run=$1; shift 3; ulimit {limit}; exec \"$run\" run -q -- \"$@\"");
         // Some leave their ledger unfinished: not where the user's are.
         let place = format!("dir={}", scratch.live().display());
-        let ran = process::run(as_user(&scratch, &[], &script).env("HEAPLEDGER", place))?;
+        // An environment is on the stack, too.
+        let environment = "x".repeat(4000);
+        let ran = process::run(as_user(&scratch, &[], &script).env("HEAPLEDGER", place).env("ABOUT", environment))?;
         ran_as_without_us(&scratch, limit, &ran, sentence)?;
         if sentence == TOO_MANY_FILES {
             check!(ran.err().contains("to finish it elsewhere: heapledger recover "), "{limit}: {ran}");

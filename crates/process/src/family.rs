@@ -189,12 +189,8 @@ pub fn begin(shared: &'static Shared) -> bool {
     let here = 0u8;
     let stack_pointer = &raw const here as usize;
     let mut has_begun = false;
-    // What is asked for, and paths, take kilobytes; the thread that has forked may have a small stack.
-    apart::run_in(ROOM_BYTES, &mut || has_begun = begin_here(shared, stack_pointer)) && has_begun
+    apart::run_in(life::ROOM_BYTES, &mut || has_begun = begin_here(shared, stack_pointer)) && has_begun
 }
-
-/// What beginning may take of a stack.
-const ROOM_BYTES: usize = 128 << 10;
 
 /// Whether this process is a child that may begin, once its thread is not inside of a hook.
 pub(crate) fn is_to_begin(shared: &Shared) -> bool {

@@ -13,9 +13,8 @@ use crate::{finish, hooks};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::session::{self, ending};
 use heapledger_linux::memory::PATH_BYTES_MAX;
-use heapledger_linux::process;
-use heapledger_linux::syscall;
 use heapledger_linux::text::Text;
+use heapledger_linux::{apart, process, syscall};
 
 /// Begins, with what the library of hooks knows.
 pub type Begin<'b> = dyn FnMut(&Hooks) + 'b;
@@ -87,9 +86,16 @@ pub fn is_over(shared: &Shared) -> bool {
 #[cold]
 pub fn first_call(host: &'static Host) {
     HOST.set(host);
-    if waits() {
-        return;
+    if !waits() {
+        apart::with_room(ROOM_BYTES, &mut || first_call_here(host));
     }
+}
+
+/// What beginning may take of a stack: what is asked for, and paths, take kilobytes, and who calls may have a small one.
+pub(crate) const ROOM_BYTES: usize = 128 << 10;
+
+#[inline(never)]
+fn first_call_here(host: &'static Host) {
     let mut asked = Asked::default();
     ask(host, b"", &mut asked);
     if asked.request.begins == Begins::Later {
@@ -110,11 +116,15 @@ pub fn first_call(host: &'static Host) {
 #[cold]
 pub fn attached(host: &'static Host, words: &[u8]) -> Result<(), NotStarted> {
     HOST.set(host);
-    let mut asked = Asked::default();
-    asked.request.set_all(words);
-    // What was allocated before is freed now.
-    asked.request.begins_late = true;
-    begin(host, &mut asked)
+    let mut begun = Err(NotStarted::Again);
+    apart::with_room(ROOM_BYTES, &mut || {
+        let mut asked = Asked::default();
+        asked.request.set_all(words);
+        // What was allocated before is freed now.
+        asked.request.begins_late = true;
+        begun = begin(host, &mut asked);
+    });
+    begun
 }
 
 /// What the library of hooks knows, for a forked child that begins.
@@ -152,6 +162,13 @@ pub fn start(words: &[u8]) -> Result<(), Unchanged> {
     if !start::is_unstarted(host.shared) {
         return Err(Unchanged::NotSo);
     }
+    let mut begun = Err(Unchanged::NotSo);
+    apart::with_room(ROOM_BYTES, &mut || begun = start_here(host, words));
+    begun
+}
+
+#[inline(never)]
+fn start_here(host: &'static Host, words: &[u8]) -> Result<(), Unchanged> {
     let mut asked = Asked::default();
     ask(host, words, &mut asked);
     if !asked.not_said.bytes().is_empty() {

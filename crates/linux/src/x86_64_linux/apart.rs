@@ -120,6 +120,14 @@ pub fn run_in(bytes: usize, mut work: Work) -> bool {
     true
 }
 
+/// The same, on the caller's stack if there is no memory for a fresh one.
+#[inline(always)]
+pub fn with_room(bytes: usize, work: Work) {
+    if !run_in(bytes, work) {
+        work();
+    }
+}
+
 /// In a forked child, which has one thread: the stacks that others were on at the fork are free, since these are not there.
 pub fn forget_others() {
     if !is_here() {
