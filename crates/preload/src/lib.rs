@@ -28,6 +28,7 @@
 
 #[cfg(not(feature = "wrapped"))]
 mod attached;
+mod called;
 mod calls;
 mod direct;
 mod emulated;

@@ -1,6 +1,7 @@
 //! How recording begins in a program, and what that program says about it itself.
 
 use crate::SHARED;
+use crate::called;
 use crate::hooked::Hook;
 use crate::next;
 use core::arch::asm;
@@ -70,11 +71,11 @@ fn is_attached() -> bool {
 }
 
 fn hooks(begin: &mut Begin) {
-    let name = next::c_module_name();
+    let [name, cxx] = called::paths();
     let base = name.to_bytes().rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty());
     let other = [base.unwrap_or(b"heap")];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
-    let (cxx, begins_late) = (next::cxx_module_name(), IS_WRAPPED || life::waits() || is_attached());
+    let begins_late = IS_WRAPPED || life::waits() || is_attached();
     begin(&Hooks { next: name, cxx, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
     #[cfg(not(feature = "wrapped"))]
     {

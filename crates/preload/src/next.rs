@@ -431,22 +431,9 @@ pub(crate) fn fails_inside(hook: usize, hooked: &Hooked) -> bool {
     hooked.family == Family::Cxx && calls_malloc(hook) || matches!(hooked.shape, Shape::ResizesItems(..))
 }
 
-/// Path of the module whose `malloc` is called.
-pub(crate) fn c_module_name() -> &'static core::ffi::CStr {
-    c_module().map_or(c"", |module| {
-        let name: *const core::ffi::CStr = module.name();
-        // SAFETY: the loader's string lives as long as the module, which is needed by the whole program.
-        unsafe { &*name }
-    })
-}
-
-/// Path of the module whose `operator new` is called; empty as long as there is none.
-pub(crate) fn cxx_module_name() -> &'static core::ffi::CStr {
-    modules_in_line().find(|module| module.symbol(b"_Znwm").is_some()).map_or(c"", |module| {
-        let name: *const core::ffi::CStr = module.name();
-        // SAFETY: as above; used once, at start.
-        unsafe { &*name }
-    })
+/// The module whose `malloc` is called, and the one whose `operator new` is, as long as there is one.
+pub(crate) fn modules_called() -> [Option<Module>; 2] {
+    [c_module(), modules_in_line().find(|module| module.symbol(b"_Znwm").is_some())]
 }
 
 /// Bytes that a block really has; 0 if the allocator does not tell.

@@ -8,7 +8,6 @@ use crate::SHARED;
 use crate::emulated;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, STUBS};
 use core::arch::asm;
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use heapledger_linux::loader::{self, CodeFinder, Module};
 use heapledger_process::ways::{self, Entry, EntryOf, OurMalloc};
@@ -260,22 +259,9 @@ fn cxx_module() -> Option<Module> {
     loader::modules().find(|module| module.symbol(b"_Znwm").is_some())
 }
 
-fn name_of(module: Option<Module>) -> &'static CStr {
-    module.map_or(c"", |module| {
-        let name: *const CStr = module.name();
-        // SAFETY: the loader's string lives as long as the module; used once, at start.
-        unsafe { &*name }
-    })
-}
-
-/// Path of the module whose `malloc` is called; empty if that is the program's own file.
-pub(crate) fn c_module_name() -> &'static CStr {
-    name_of(c_module())
-}
-
-/// Path of the module whose `operator new` is called; empty as long as there is none.
-pub(crate) fn cxx_module_name() -> &'static CStr {
-    name_of(cxx_module())
+/// The module whose `malloc` is called, and the one whose `operator new` is, as long as there is one.
+pub(crate) fn modules_called() -> [Option<Module>; 2] {
+    [c_module(), cxx_module()]
 }
 
 fn is_cxx_runtime(module: &Module) -> bool {

@@ -4,6 +4,7 @@
 //! nothing is kept, and blocks that the child has inherited are not in its ledger.
 
 use crate::family::{self, Cuts};
+use crate::modules::Landmarks;
 use crate::options::Request;
 use crate::periodic::PERIODIC;
 use crate::private::Alone;
@@ -11,7 +12,9 @@ use crate::section;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, Hooks, NotStarted};
 use crate::state::ThreadState;
+use crate::switch::Switch;
 use core::sync::atomic::Ordering;
+use heapledger_linux::clock::Clock;
 use heapledger_linux::{syscall, tls};
 
 /// Starts recording in a forked child, as `request` says. The child has one thread, and that is not inside the recorder: a
@@ -37,9 +40,11 @@ pub fn begin_in_child(
     }
     // SAFETY: this process has one thread, no signal can interrupt it, and it is not inside the recorder.
     let alone = unsafe { Alone::new() };
+    let kept = SameAsInParent::of(shared);
     let cuts = Cuts::taken(&|tell| shared.threads.each_cut(&alone, tell));
     // SAFETY: as above.
     unsafe { forget(shared) };
+    kept.give_to(shared);
     family::has_forked();
     PERIODIC.begin_anew();
     start::start(shared, hooks, request)?;
@@ -51,6 +56,33 @@ pub fn begin_in_child(
         cuts.write(shared);
     }
     Ok(())
+}
+
+/// What is in a child as it was in its parent: to find it again takes as long as all the rest.
+struct SameAsInParent {
+    clock: Clock,
+    landmarks: Landmarks,
+    switch: Switch,
+    first_stack_end: usize,
+}
+
+impl SameAsInParent {
+    fn of(shared: &Shared) -> SameAsInParent {
+        let first_stack_end = shared.first_stack_end.load(Ordering::Relaxed);
+        let kept =
+            SameAsInParent { clock: Clock::new(), landmarks: Landmarks::new(), switch: Switch::new(), first_stack_end };
+        kept.clock.take_from(&shared.clock);
+        kept.landmarks.take_from(shared.modules.landmarks());
+        kept.switch.take_from(&shared.switch);
+        kept
+    }
+
+    fn give_to(&self, shared: &Shared) {
+        shared.clock.take_from(&self.clock);
+        shared.modules.landmarks().take_from(&self.landmarks);
+        shared.switch.take_from(&self.switch);
+        shared.first_stack_end.store(self.first_stack_end, Ordering::Relaxed);
+    }
 }
 
 /// Makes the tables those of a process in which nothing was recorded, and gives their memory back.

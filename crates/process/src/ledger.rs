@@ -111,6 +111,10 @@ const MARKS_MAX: u64 = 1 << 14;
 /// Intervals of the timeline.
 const POINTS_MAX: u64 = 1 << 10;
 
+/// The last of the sections into which each process writes at once and that are not large: those before it, and its first page, lie
+/// together at the beginning.
+const FRONT_LAST: SectionKind = SectionKind::Tallies;
+
 const PLANS: [Plan; SECTIONS] = [
     Plan { kind: SectionKind::Process, element_bytes: 1, room: room(32, 8 << 10, 256 << 10) },
     Plan {
@@ -129,6 +133,13 @@ const PLANS: [Plan; SECTIONS] = [
         element_bytes: section::thread::bytes(WordSize::W64),
         room: room(16, 64, ThreadRow::OTHER.0 as u64),
     },
+    Plan {
+        kind: SectionKind::PeakCuts,
+        element_bytes: size_of::<CutWords>(),
+        room: room(64, 64, ThreadRow::OTHER.0 as u64),
+    },
+    Plan { kind: SectionKind::Cut, element_bytes: family::CUT_BYTES, room: room(64, 64, ThreadRow::OTHER.0 as u64) },
+    Plan { kind: SectionKind::Timeline, element_bytes: POINT_BYTES, room: room(64, 0, POINTS_MAX) },
     Plan { kind: SectionKind::Tallies, element_bytes: counter::TALLY_WORDS * 8, room: room(8, 16, 1 << 15) },
     Plan { kind: SectionKind::Labels, element_bytes: 16, room: room(64, 64, LABELS_MAX) },
     Plan { kind: SectionKind::Marks, element_bytes: 40, room: room(64, 64, MARKS_MAX) },
@@ -139,17 +150,10 @@ const PLANS: [Plan; SECTIONS] = [
         // Half of them are inboxes, one for each account.
         room: room(8, 256, FREED_ROWS_MAX),
     },
-    Plan {
-        kind: SectionKind::PeakCuts,
-        element_bytes: size_of::<CutWords>(),
-        room: room(64, 64, ThreadRow::OTHER.0 as u64),
-    },
     Plan { kind: SectionKind::Sums, element_bytes: size_of::<SumWords>(), room: room(8, 512, SUMS_MAX) },
-    Plan { kind: SectionKind::Cut, element_bytes: family::CUT_BYTES, room: room(64, 64, ThreadRow::OTHER.0 as u64) },
     Plan { kind: SectionKind::Inherited, element_bytes: family::INHERITED_BYTES, room: room(16, 512, INHERITED_MAX) },
     // As many as there are sums.
     Plan { kind: SectionKind::Lifetimes, element_bytes: size_of::<LifetimeWords>(), room: room(8, 512, SUMS_MAX) },
-    Plan { kind: SectionKind::Timeline, element_bytes: POINT_BYTES, room: room(64, 0, POINTS_MAX) },
     Plan { kind: SectionKind::Errors, element_bytes: ERROR_BYTES, room: room(64, 12, ERRORS_MAX) },
     Plan { kind: SectionKind::Windows, element_bytes: 120, room: room(64, 16, WINDOWS_MAX as u64) },
     Plan { kind: SectionKind::Wide, element_bytes: section::wide::BYTES, room: room(64, 128, 1 << 14) },
@@ -237,8 +241,12 @@ impl Ledger {
     }
 
     /// Takes over a fresh mapping and writes `header` into it, all but the byte order mark, so
-    /// that readers keep off until [`Ledger::open_for_readers`].
-    pub fn set_up(&mut self, mapping: FileMapping, header: &Header, bytes_max: u64) -> bool {
+    /// that readers keep off until [`Ledger::open_for_readers`]. `in_short`: of a process that may end soon.
+    pub fn set_up(&mut self, mapping: FileMapping, header: &Header, bytes_max: u64, in_short: bool) -> bool {
+        let last = header.sections().iter().find(|row| row.kind == FRONT_LAST as u16).filter(|_| in_short);
+        if let Some(last) = last {
+            mapping.open((last.offset as usize).wrapping_add(PAGE_BYTES));
+        }
         let Some((page, mapping)) = HeaderPage::write(mapping, header) else { return false };
         self.page = page;
         self.backed_bytes.store(HEADER_BYTES_MAX as u64, Ordering::Relaxed);

@@ -58,6 +58,8 @@ pub mod access;
 #[cfg(not(feature = "loom"))]
 pub mod accounts;
 #[cfg(not(feature = "loom"))]
+mod anchored;
+#[cfg(not(feature = "loom"))]
 pub mod anew;
 #[cfg(not(feature = "loom"))]
 pub mod arena_sweep;

@@ -40,16 +40,68 @@ struct SeenModule {
     seen_plus_1: AtomicU32,
 }
 
+/// Where the loader and its functions lie, and we ourselves. It is the same in a forked child.
+pub(crate) struct Landmarks {
+    finder: CodeFinder,
+    loader: [AtomicUsize; 2],
+    loader_entry: AtomicUsize,
+    own: [AtomicUsize; 2],
+}
+
+impl Landmarks {
+    /// Nothing is known.
+    pub(crate) const fn new() -> Landmarks {
+        Landmarks {
+            finder: CodeFinder::new(),
+            loader: [const { AtomicUsize::new(0) }; 2],
+            loader_entry: AtomicUsize::new(0),
+            own: [const { AtomicUsize::new(0) }; 2],
+        }
+    }
+
+    /// Takes what is known there.
+    pub(crate) fn take_from(&self, other: &Landmarks) {
+        self.finder.start_from(other.finder.address());
+        let words = |landmarks: &Landmarks| {
+            let Landmarks { loader: [low, high], loader_entry, own: [first, end], .. } = landmarks;
+            [low, high, loader_entry, first, end].map(|word| word.load(Ordering::Relaxed))
+        };
+        let [low, high, entry, first, end] = words(other);
+        let Landmarks { loader, loader_entry, own, .. } = self;
+        for (word, value) in loader.iter().chain([loader_entry]).chain(own).zip([low, high, entry, first, end]) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// False if the loader's function is not there.
+    fn find(&self) -> bool {
+        if self.finder.address() != 0 {
+            return true;
+        }
+        if !self.finder.start() {
+            return false;
+        }
+        let own = self.finder.find(Modules::start as *const () as usize);
+        for (range, module) in [(&self.loader, self.finder.loader()), (&self.own, own)] {
+            if let Some(module) = module {
+                range[0].store(module.low, Ordering::Relaxed);
+                range[1].store(module.high, Ordering::Relaxed);
+            }
+        }
+        if let Some(loader) = self.finder.loader() {
+            self.loader_entry.store(loader.entry(), Ordering::Relaxed);
+        }
+        true
+    }
+}
+
 /// The modules seen so far.
 pub struct Modules {
     seen: Appended<SeenModule, KNOWN_MAX>,
     generation: AtomicU32,
-    finder: CodeFinder,
     /// Nobody tells when code is unloaded. All zeros at first, as all of these: what is not costs no room in the library's file.
     asks: AtomicBool,
-    loader: [AtomicUsize; 2],
-    loader_entry: AtomicUsize,
-    own: [AtomicUsize; 2],
+    landmarks: Landmarks,
     /// Python, if it is among them and wanted.
     pub(crate) python: Python,
 }
@@ -73,11 +125,8 @@ impl Modules {
                 [const { SeenModule { known: NO_MODULE, seen_plus_1: AtomicU32::new(0) } }; KNOWN_MAX],
             ),
             generation: AtomicU32::new(0),
-            finder: CodeFinder::new(),
             asks: AtomicBool::new(false),
-            loader: [const { AtomicUsize::new(0) }; 2],
-            loader_entry: AtomicUsize::new(0),
-            own: [const { AtomicUsize::new(0) }; 2],
+            landmarks: Landmarks::new(),
             python: Python::new(),
         }
     }
@@ -86,43 +135,36 @@ impl Modules {
     /// an address is looked up.
     pub fn start(&self, is_told: bool) -> bool {
         self.asks.store(!is_told, Ordering::Relaxed);
-        if !self.finder.start() {
-            return false;
-        }
-        let own = self.finder.find(Modules::start as *const () as usize);
-        for (range, module) in [(&self.loader, self.finder.loader()), (&self.own, own)] {
-            if let Some(module) = module {
-                range[0].store(module.low, Ordering::Relaxed);
-                range[1].store(module.high, Ordering::Relaxed);
-            }
-        }
-        if let Some(loader) = self.finder.loader() {
-            self.loader_entry.store(loader.entry(), Ordering::Relaxed);
-        }
-        true
+        self.landmarks.find()
+    }
+
+    /// Where the loader lies, and we: what a forked child keeps.
+    pub(crate) fn landmarks(&self) -> &Landmarks {
+        &self.landmarks
     }
 
     /// Looks modules up.
     pub(crate) fn finder(&self) -> &CodeFinder {
-        &self.finder
+        &self.landmarks.finder
     }
 
     /// Where the module lies that holds the recorder.
     pub fn own_module(&self) -> core::ops::Range<usize> {
-        self.own[0].load(Ordering::Relaxed)..self.own[1].load(Ordering::Relaxed)
+        self.landmarks.own[0].load(Ordering::Relaxed)..self.landmarks.own[1].load(Ordering::Relaxed)
     }
 
     /// Whether an address belongs to the dynamic loader.
     #[inline(always)]
     pub fn is_loader(&self, address: usize) -> bool {
-        (self.loader[0].load(Ordering::Relaxed)..self.loader[1].load(Ordering::Relaxed)).contains(&address)
+        (self.landmarks.loader[0].load(Ordering::Relaxed)..self.landmarks.loader[1].load(Ordering::Relaxed))
+            .contains(&address)
     }
 
     /// Whether an address belongs to the first instructions of the dynamic loader: the only code of a process that
     /// is outermost without saying so.
     pub fn is_loader_start(&self, address: u64) -> bool {
         const START_BYTES: usize = 256;
-        let entry = self.loader_entry.load(Ordering::Relaxed);
+        let entry = self.landmarks.loader_entry.load(Ordering::Relaxed);
         entry != 0 && (entry..entry.wrapping_add(START_BYTES)).contains(&(address as usize))
     }
 
@@ -161,7 +203,7 @@ impl Modules {
     }
 
     fn still_there(&self, known: &Known) -> bool {
-        self.finder.find(known.low).is_some_and(|code| {
+        self.landmarks.finder.find(known.low).is_some_and(|code| {
             (code.low, code.high, code.module.bias(), code.eh_frame_header)
                 == (known.low, known.high, known.bias, known.eh_frame_header)
                 && build_id_start(&code) == known.build_id_start
@@ -170,7 +212,7 @@ impl Modules {
 
     #[cold]
     fn add(&self, ledger: &Ledger, address: usize, now_plus_1: u32) -> Option<&Known> {
-        let code = self.finder.find(address)?;
+        let code = self.landmarks.finder.find(address)?;
         let mut adding = self.seen.lock()?;
         let seen = self.seen.all();
         if seen.len() == KNOWN_MAX {

@@ -7,6 +7,7 @@ use crate::order::ORDER_BOUND;
 use crate::room;
 use crate::shared::TICK_NS;
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::header::{Header, flag};
 use heapledger_format::record::labelled_layout_64;
 use heapledger_format::session::{BASES, Base, DIRECTORY, LEDGER_BYTES_DEFAULT_MAX, LEDGER_MEMORY_PART, ending};
@@ -52,6 +53,13 @@ pub(crate) fn usable_dir(path: &CStr) -> bool {
     let identity = syscall::identify(fd);
     syscall::close(fd);
     identity.is_ok_and(|identity| identity.uid == syscall::getuid() && identity.mode & OTHERS == 0)
+}
+
+/// Whose directory was made sure of, plus 1. Forked children know it, too.
+static SURE_OF_PLUS_1: AtomicU64 = AtomicU64::new(0);
+
+fn user_plus_1() -> u64 {
+    u64::from(syscall::getuid()).wrapping_add(1)
 }
 
 /// Most bytes of a ledger: what was asked for, or what the machine and the container can bear.
@@ -120,9 +128,12 @@ impl Opening<'_> {
             }
             let mut dir = Text::<PATH_BYTES_MAX>::new();
             push_ledger_dir(&mut dir, base);
-            if base.to_bytes().is_empty() || dir.is_cut() || !usable_dir(dir.c_str()) {
+            // A forked child's parent has made sure of it. Should it be gone, or another user's, it is looked at again below.
+            let is_known = self.request.forked.is_some() && SURE_OF_PLUS_1.load(Ordering::Relaxed) == user_plus_1();
+            if base.to_bytes().is_empty() || dir.is_cut() || !(is_known || usable_dir(dir.c_str())) {
                 continue;
             }
+            SURE_OF_PLUS_1.store(user_plus_1(), Ordering::Relaxed);
             match self.create(ledger, Some(dir.c_str()), bytes_max) {
                 Ok(image) => return Ok(image),
                 Err(why) => reason = why,
@@ -169,7 +180,7 @@ impl Opening<'_> {
             };
             match created {
                 Ok(mapping) => {
-                    let ready = ledger.set_up(mapping, &header, bytes_max);
+                    let ready = ledger.set_up(mapping, &header, bytes_max, !self.request.children.bytes().is_empty());
                     return if ready { Ok(image) } else { Err(b"no room for the ledger") };
                 }
                 // An earlier program of this process: exec starts another ledger.

@@ -4,7 +4,7 @@
 //! who is [`Alone`] gives them back.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use heapledger_linux::syscall::{self, advice};
 
 const PAGE_BYTES: usize = 4096;
@@ -65,7 +65,8 @@ impl Alone {
     /// Says so.
     ///
     /// # Safety
-    /// It must be true, as long as this is there: one thread, that holds no reference into a table.
+    /// It must be true, as long as this is there: one thread, that holds no reference into a table. And what was unmapped with it is
+    /// asked for again only after its place was made zeros, or was unmapped itself.
     pub(crate) unsafe fn new() -> Alone {
         Alone(())
     }
@@ -92,7 +93,11 @@ impl Alone {
 /// Fresh memory for a value. `None` if there is none.
 fn map<T>(count: usize) -> Option<*mut T> {
     const { assert!(align_of::<T>() <= PAGE_BYTES) };
-    syscall::map_anonymous(pages::<T>(count)).ok().map(<*mut u8>::cast)
+    /// So little is used as a whole, more or less.
+    const PRESENT_BYTES_MAX: usize = 16 << 10;
+    let bytes = pages::<T>(count);
+    let mapped = if bytes > PRESENT_BYTES_MAX { syscall::map_anonymous(bytes) } else { syscall::map_present(bytes) };
+    mapped.ok().map(<*mut u8>::cast)
 }
 
 /// Bytes of so many values, in whole pages.
@@ -173,15 +178,12 @@ impl<T: Zeros> Table<T> {
         if address == 0 { 0 } else { syscall::resident_bytes(address, pages::<T>(1)) }
     }
 
-    /// Gives its memory back.
+    /// Gives its memory back. What leads there stays as it is: see [`Alone`].
     pub(crate) fn unmap(&self, _: &Alone) {
-        // Looking first: after a fork a store copies the page that this lies in.
-        if !self.is_there() {
-            return;
-        }
-        let address = self.0.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        // Looking only: after a fork a store copies the page that this lies in.
+        let address = self.0.load(Ordering::Acquire);
         if !address.is_null() {
-            // SAFETY: mapped with so many bytes, and nobody else is there.
+            // SAFETY: mapped with so many bytes, and nobody asks for it before this is zeros: [`Alone`].
             unsafe { syscall::unmap(address.cast(), pages::<T>(1)) };
         }
     }
@@ -307,12 +309,9 @@ impl<T: Zeros> Run<T> {
 
     /// As [`Table::unmap`].
     pub(crate) fn unmap(&self, _: &Alone) {
-        if self.first.load(Ordering::Relaxed).is_null() {
-            return;
-        }
-        let first = self.first.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        let first = self.first.load(Ordering::Acquire);
         if !first.is_null() {
-            // SAFETY: mapped with so many bytes, and nobody else is there.
+            // SAFETY: mapped with so many bytes, and nobody asks for it before this is zeros: [`Alone`].
             unsafe { syscall::unmap(first.cast(), pages::<T>(self.count() as usize)) };
         }
     }
@@ -426,11 +425,25 @@ impl<T: Zeros> Drop for Loan<T> {
     }
 }
 
-/// Fresh bytes for whoever asks, who keeps them for good.
-pub(crate) fn bytes(count: usize) -> Option<&'static mut [u8]> {
-    let first = map::<u8>(count)?;
-    // SAFETY: fresh memory of so many bytes, which nobody else knows.
-    Some(unsafe { core::slice::from_raw_parts_mut(first, count) })
+/// A page that stays for good, in forked children, too.
+pub(crate) struct KeptPage(AtomicPtr<[AtomicU8; PAGE_BYTES]>);
+
+impl KeptPage {
+    /// Not mapped.
+    pub(crate) const fn new() -> KeptPage {
+        KeptPage(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// Its bytes; of a fresh one `when_fresh` is told the address. `None` if there is no memory. For one thread.
+    pub(crate) fn get(&self, when_fresh: impl FnOnce(*mut u8)) -> Option<&'static [AtomicU8; PAGE_BYTES]> {
+        if self.0.load(Ordering::Relaxed).is_null() {
+            let fresh = map::<[AtomicU8; PAGE_BYTES]>(1)?;
+            when_fresh(fresh.cast());
+            self.0.store(fresh, Ordering::Relaxed);
+        }
+        // SAFETY: null, or mapped for that many bytes, and never unmapped.
+        unsafe { self.0.load(Ordering::Relaxed).as_ref() }
+    }
 }
 
 #[cfg(test)]
@@ -455,12 +468,12 @@ mod tests {
 
     #[test]
     fn a_table_is_there_when_it_was_needed() {
-        let table: Table<[AtomicU32; 5000]> = Table::new();
+        let mut table: Table<[AtomicU32; 5000]> = Table::new();
         assert!(table.get().is_none() && table.resident_bytes() == 0);
         table.get_or_map().expect("memory")[4999].store(7, Ordering::Relaxed);
         assert_eq!(table.get().expect("it was mapped")[4999].load(Ordering::Relaxed), 7);
         assert_eq!(table.resident_bytes(), PAGE_BYTES as u64);
-        let run: Run<AtomicU64> = Run::new();
+        let mut run: Run<AtomicU64> = Run::new();
         assert!(run.all().is_empty() && run.at(0).is_none());
         assert_eq!((run.map(1000).expect("memory").len(), run.map(7).expect("the same").len()), (1000, 1000));
         for fraction in [0, 1, 1 << 31, u32::MAX] {
@@ -471,6 +484,11 @@ mod tests {
         let alone = unsafe { Alone::new() };
         table.unmap(&alone);
         run.unmap(&alone);
+        // SAFETY: of both zeros are a value, and neither is large enough for a page of its own.
+        unsafe {
+            alone.make_zeros(&raw mut table);
+            alone.make_zeros(&raw mut run);
+        }
         assert!(table.get().is_none() && run.all().is_empty());
     }
 }

@@ -274,6 +274,17 @@ impl Shared {
         apart::run(&mut || self.measure_here(all));
     }
 
+    /// Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page cache;
+    /// nearly all of it is used. Asked once, for forked children, too: that takes as long as all other tables.
+    fn library_bytes(&self) -> u64 {
+        static KNOWN: AtomicU64 = AtomicU64::new(0);
+        if KNOWN.load(Ordering::Relaxed) == 0 {
+            let own = self.modules.own_module();
+            KNOWN.store(syscall::resident_bytes(own.start, own.end.wrapping_sub(own.start)), Ordering::Relaxed);
+        }
+        KNOWN.load(Ordering::Relaxed)
+    }
+
     fn measure_here(&self, all: bool) {
         /// So much of the time may go into it: a question to the kernel for each thread and 4 MiB of heap adds up.
         const ONE_PART_IN: u64 = 1000;
@@ -289,10 +300,7 @@ impl Shared {
         let states = self.threads.resident_bytes(self.depth_limit(), all);
         let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes().wrapping_add(self.inner.resident_bytes());
-        let own = self.modules.own_module();
-        // Code, constants and tables of the library itself. Of what comes from its file the kernel says whether it is in the page
-        // cache; nearly all of it is used.
-        let library = syscall::resident_bytes(own.start, own.end.wrapping_sub(own.start));
+        let library = self.library_bytes();
         let put = |counter, bytes| self.ledger().global(counter).store(bytes, Ordering::Relaxed);
         put(GlobalCounter::ThreadsPrivateBytes, states);
         put(GlobalCounter::SitesPrivateBytes, tables);

@@ -15,17 +15,17 @@
 
 #![forbid(unsafe_code)]
 
+use crate::anchored;
 use crate::described;
 use crate::family::{self, ForkedChildren, Wanted};
 use crate::guarded::Level;
 use crate::guarding::Guarding;
 use crate::heaps;
 use crate::history::CHUNK_ENTRIES;
-use crate::ledger::{Ledger, PAGE_BYTES};
+use crate::ledger::Ledger;
 use crate::once::Starting;
 use crate::options::{Accounting, Request, Scripts};
 use crate::place::{Opening, push_ledger_dir, usable_dir};
-use crate::private;
 use crate::room;
 use crate::shared::{Phase, Settings, Shared};
 use crate::switch::Recording;
@@ -35,9 +35,9 @@ use core::sync::atomic::Ordering;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::session::{SANITIZERS, ending, process as key};
-use heapledger_format::{FreeDepth, GlobalCounter, MAGIC, SectionKind, anchor};
+use heapledger_format::{FreeDepth, GlobalCounter, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
-use heapledger_linux::syscall::{self, advice, open_flag};
+use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, loader, process, unloading};
 
@@ -248,12 +248,13 @@ fn set_up(
     };
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
+    let cwd = process::directory::<1024>();
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && shared.sums.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
         && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
-        && describe_process(ledger, request, session, image, hooks)
+        && describe_process(ledger, request, (session, image, cwd.bytes()), hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
@@ -265,7 +266,7 @@ fn set_up(
         ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
         shared.sampling.start();
     }
-    place_anchor(ledger, &id);
+    anchored::place(ledger, &id, &cwd);
     shared.pid.store(syscall::getpid(), Ordering::Relaxed);
     if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
         room::fit(ledger, Some(limit), false);
@@ -277,6 +278,9 @@ fn set_up(
 
 /// Looks at the modules of the process: whether it can be recorded, and by us.
 fn look_around(shared: &'static Shared, request: &Request, session: u64, is_told: bool) -> Result<(), NotStarted> {
+    if request.forked.is_some() && shared.modules.start(is_told) {
+        return Ok(()); // all of it holds that its parent found
+    }
     // They come to life in the middle of the first `malloc`, and do not bear that somebody allocates or asks meanwhile. (`run`
     // tells by the file; this is for what was preloaded by hand, and for what a program becomes.)
     if let Some(sanitizer) = SANITIZERS.iter().find(|sanitizer| loader::is_defined(sanitizer.symbol.as_bytes())) {
@@ -342,7 +346,12 @@ fn free_depth_text(depth: FreeDepth) -> Text<24> {
     all
 }
 
-fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64, hooks: &Hooks) -> bool {
+fn describe_process(
+    ledger: &Ledger,
+    request: &Request,
+    (session, image, cwd): (u64, u64, &[u8]),
+    hooks: &Hooks,
+) -> bool {
     let pair = |key: &str, value: &[u8]| {
         ledger.enter(SectionKind::Process, key.as_bytes()).is_some()
             && ledger.enter(SectionKind::Process, b"=").is_some()
@@ -368,7 +377,7 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())
         && number(key::IMAGE, image)
         && pair(key::EXE, process::executable::<1024>().bytes())
-        && pair(key::CWD, process::directory::<1024>().bytes())
+        && pair(key::CWD, cwd)
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
@@ -386,7 +395,11 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
     // Arguments come in pieces and may be very many: as far as there is room.
     let mut in_argument = false;
     let mut room = true;
+    let (mut program, mut is_first) = (Text::<256>::new(), true);
     process::arguments(&mut |piece| {
+        if core::mem::take(&mut is_first) {
+            program.push(process::name_in(piece));
+        }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {
                 room &= ledger.enter(SectionKind::Process, key::ARG.as_bytes()).is_some()
@@ -397,34 +410,9 @@ fn describe_process(ledger: &Ledger, request: &Request, session: u64, image: u64
         }
         room
     });
-    let program = process::program::<256>();
     // Else whoever reads of it would be advised to tell it.
     let told = program.bytes().starts_with(b"python").then(|| process::environment::<32>(b"PYTHONMALLOC")).flatten();
     described && pair(key::PROGRAM, program.bytes()) && told.is_none_or(|told| pair(key::PYTHONMALLOC, told.bytes()))
-}
-
-/// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
-/// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
-fn place_anchor(ledger: &Ledger, id: &[u8; 16]) {
-    let Some(mapping) = ledger.mapping().filter(|mapping| mapping.has_file()) else { return };
-    let Some(page) = private::bytes(PAGE_BYTES) else { return };
-    // A kernel before 4.14 cannot: then a child's core dump leads to its parent's ledger.
-    let _ = syscall::advise(page.as_mut_ptr(), PAGE_BYTES, advice::WIPE_ON_FORK);
-    // Without the magic: what is left of it on the stack is in the memory of forked children, too.
-    let mut text = Text::<2048>::new();
-    text.push(anchor::MARK).push(mapping.path().bytes()).push(b"\n");
-    for part in id.chunks(8) {
-        text.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
-    }
-    text.push(b"\npid=").push_number(u64::from(syscall::getpid()));
-    let cwd = process::directory::<1024>();
-    if !cwd.is_cut() && !cwd.bytes().contains(&b'\n') {
-        text.push(b"\ncwd=").push(cwd.bytes());
-    }
-    text.push(b"\n");
-    let Some((magic, rest)) = page.split_first_chunk_mut() else { return };
-    rest.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = *byte);
-    *magic = MAGIC;
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.

@@ -69,6 +69,11 @@ impl Switch {
         self.word.start(recording as u32)
     }
 
+    /// In a forked child: goes on with the page of its parent's, where it reads off.
+    pub(crate) fn take_from(&self, parents: &Switch) {
+        self.word.take_from(&parents.word);
+    }
+
     /// What is recorded at this moment.
     pub fn get(&self) -> Recording {
         Recording::of(self.word.get())

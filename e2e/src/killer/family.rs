@@ -1,10 +1,10 @@
 //! The same of a program with children, each of which is recorded: `run --children`.
 
-use std::fs;
+use std::fs::{self, FileTimes};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::truth::{FILE_BYTES, Truth};
 use super::{Chance, Row, child};
@@ -183,6 +183,15 @@ impl FamilyRound {
             for ledger in &finished {
                 known.compare(ledger).map_err(|problem| format!("{}: {problem}", ledger.display()))?;
             }
+        }
+        // What was killed while it made its ledger is left alone for a minute: it might still be at it.
+        let left = self.scratch.unfinished();
+        for path in &left {
+            let long_ago = FileTimes::new().set_modified(SystemTime::now() - Duration::from_secs(600));
+            fs::File::open(path).and_then(|file| file.set_times(long_ago)).map_err(|error| error.to_string())?;
+        }
+        if !left.is_empty() {
+            self.recover()?;
         }
         let left = self.scratch.unfinished();
         check!(left.is_empty(), "left among the ledgers: {left:?}");

@@ -3,13 +3,15 @@
 //! There are a few such stacks for the whole process. Signals are blocked while one is used, so no handler of the program
 //! ever runs on it. Unwinders pass: the frame below the switch says where the caller's stack goes on.
 
-use crate::syscall::{self, SignalsBlocked};
+use crate::syscall::{self, SignalsBlocked, advice};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Unwinding through an unknown module, and entering it, takes 8 KiB.
 const STACK_BYTES: usize = 32 << 10;
 const STACKS: usize = 8;
+/// So much of a fresh stack is used each time.
+const LIKELY_BYTES: usize = 32 << 10;
 const FREE: u32 = 0;
 const USED: u32 = 1;
 /// Used, and somebody waits for it.
@@ -28,11 +30,33 @@ unsafe impl Sync for Stack {}
 static ALL: [Stack; STACKS] = [const { Stack { bytes: UnsafeCell::new([0; STACK_BYTES]) } }; STACKS];
 static WORDS: [AtomicU32; STACKS] = [const { AtomicU32::new(FREE) }; STACKS];
 
-/// Whether the caller is on one of these stacks.
+/// First address and bytes of the one fresh stack that is known ([`run_in`]); zeros if there is none.
+static FRESH: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Whether the caller is on one of these stacks: its signals are blocked, then.
 #[inline(always)]
-fn is_here() -> bool {
+pub(crate) fn is_here() -> bool {
     let here = 0u8;
-    (&raw const here as usize).wrapping_sub(&raw const ALL as usize) < core::mem::size_of_val(&ALL)
+    let here = &raw const here as usize;
+    let [first, bytes] = &FRESH;
+    here.wrapping_sub(&raw const ALL as usize) < core::mem::size_of_val(&ALL)
+        || here.wrapping_sub(first.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed)
+}
+
+/// Makes a fresh stack known, if none is; or forgets it.
+fn know(first: usize, bytes: usize) -> bool {
+    let [known, known_bytes] = &FRESH;
+    let is_first = known.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if is_first {
+        known_bytes.store(bytes, Ordering::Release);
+    }
+    is_first
+}
+
+fn forget_fresh() {
+    let [known, known_bytes] = &FRESH;
+    known_bytes.store(0, Ordering::Release);
+    known.store(0, Ordering::Release);
 }
 
 #[inline(always)]
@@ -113,8 +137,15 @@ pub fn run_in(bytes: usize, mut work: Work) -> bool {
     let _signals = SignalsBlocked::new();
     let bytes = bytes.next_multiple_of(4096);
     let Ok(stack) = syscall::map_anonymous(bytes) else { return false };
+    // One by one, as they are touched, takes longer. A kernel before 5.14 cannot.
+    let likely = bytes.min(LIKELY_BYTES);
+    let _ = syscall::advise(stack.wrapping_add(bytes.wrapping_sub(likely)), likely, advice::POPULATE_WRITE);
+    let is_known = know(stack as usize, bytes);
     // SAFETY: fresh memory that nobody else knows, and `work_on` returns.
     unsafe { call_on((stack as usize).wrapping_add(bytes), work_on, &mut work) };
+    if is_known {
+        forget_fresh();
+    }
     // SAFETY: nothing stands on it any more.
     unsafe { syscall::unmap(stack, bytes) };
     true
@@ -132,6 +163,7 @@ pub fn with_room(bytes: usize, work: Work) {
 pub fn forget_others() {
     if !is_here() {
         WORDS.iter().for_each(|word| word.store(FREE, Ordering::Relaxed));
+        forget_fresh();
     }
 }
 

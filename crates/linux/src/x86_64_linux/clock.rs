@@ -49,10 +49,12 @@ impl Clock {
         }
     }
 
-    /// Looks for the vDSO's function and calls this moment 0. Returns the wall clock, in
+    /// Looks for the vDSO's function, unless it is known, and calls this moment 0. Returns the wall clock, in
     /// nanoseconds since 1970.
     pub fn start(&self) -> u64 {
-        self.find();
+        if self.function.load(Ordering::Relaxed) == 0 {
+            self.find();
+        }
         self.start_ns.store(self.raw(), Ordering::Release);
         syscall::clock(REALTIME)
     }
@@ -65,6 +67,12 @@ impl Clock {
         if syscall::counter_is_forbidden() {
             self.avoid_counter();
         }
+    }
+
+    /// Takes what another one has found out, in the same process or in one that it was forked from.
+    pub fn take_from(&self, other: &Clock) {
+        self.function.store(other.function.load(Ordering::Relaxed), Ordering::Release);
+        self.without_counter.store(other.without_counter.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// From now on the processor's counter is not read: the precise clock is a system call.

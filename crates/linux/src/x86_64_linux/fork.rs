@@ -40,6 +40,11 @@ impl ForkWord {
         Ok(())
     }
 
+    /// In a forked child: takes the page of the parent's word, which was wiped.
+    pub fn take_from(&self, parents: &ForkWord) {
+        self.page.store(parents.page.load(Ordering::Acquire), Ordering::Release);
+    }
+
     #[inline(always)]
     fn word(&self) -> Option<&AtomicU32> {
         let page = self.page.load(Ordering::Acquire) as *const AtomicU32;

@@ -287,12 +287,12 @@ impl CodeFinder {
     pub fn start(&self) -> bool {
         let listed = modules().find_map(|module| module.symbol(b"_dl_find_object"));
         let function = listed.map_or_else(finder_of_static, |symbol| symbol.address);
-        self.executable.store(process::program_headers(), Ordering::Relaxed);
         self.start_from(function)
     }
 
     /// Takes the function's address from another finder; false if that had none.
     pub fn start_from(&self, address: usize) -> bool {
+        self.executable.store(process::program_headers(), Ordering::Relaxed);
         self.function.store(address, Ordering::Release);
         address != 0
     }

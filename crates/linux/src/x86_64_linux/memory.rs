@@ -9,6 +9,7 @@
 
 use crate::syscall::{self, Errno, FileIdentity, advice, open_flag};
 use crate::text::Text;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Longest path of a ledger.
 pub const PATH_BYTES_MAX: usize = 512;
@@ -30,6 +31,8 @@ pub struct FileMapping {
     bytes: usize,
     identity: FileIdentity,
     path: Text<PATH_BYTES_MAX>,
+    /// Bytes at the beginning that can be accessed and are in core dumps, with storage or without.
+    open_bytes: AtomicUsize,
 }
 
 // SAFETY: the mapping is plain shared memory; who writes where is the business of its users.
@@ -57,7 +60,7 @@ impl FileMapping {
             Ok((identity, base)) => {
                 // Unused ranges are holes: a core dump that reads them would allocate them all.
                 let _ = syscall::advise(base, bytes, advice::DONT_DUMP);
-                Ok(FileMapping { base, bytes, identity, path })
+                Ok(FileMapping { base, bytes, identity, path, open_bytes: AtomicUsize::new(0) })
             }
             Err(error) => {
                 syscall::unlink(path.c_str());
@@ -73,7 +76,8 @@ impl FileMapping {
     pub fn of_memory(bytes: usize) -> Result<FileMapping, Errno> {
         let base = syscall::map_anonymous_closed(bytes)?;
         let _ = syscall::advise(base, bytes, advice::DONT_DUMP);
-        Ok(FileMapping { base, bytes, identity: FileIdentity::default(), path: Text::new() })
+        let (identity, path, open_bytes) = (FileIdentity::default(), Text::new(), AtomicUsize::new(0));
+        Ok(FileMapping { base, bytes, identity, path, open_bytes })
     }
 
     /// Whether there is a file.
@@ -96,17 +100,28 @@ impl FileMapping {
         &self.path
     }
 
+    /// Opens so many bytes at the beginning, whole pages, most of which have no storage yet. That is less work for the kernel than to
+    /// open them one by one as they are [backed](FileMapping::back). A program that locks its memory makes them real.
+    pub fn open(&self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        if syscall::make_accessible(self.base, bytes).is_ok() {
+            let _ = syscall::advise(self.base, bytes, advice::DO_DUMP);
+            self.open_bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Reserves storage for whole pages. After success they can be written without a fault.
     ///
     /// # Errors
     /// No room in the file system, no memory, or (on old kernels) the file is not to be found any more.
     pub fn back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return Err(Errno::NOMEM);
-        }
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes).ok_or(Errno::NOMEM)?;
         let first = self.base.wrapping_add(offset);
-        // Closed until now: a program that locks its memory (`mlockall`) would make the whole file real.
-        syscall::make_accessible(first, bytes)?;
+        let is_open = end <= self.open_bytes.load(Ordering::Relaxed);
+        if !is_open {
+            // Closed until now: a program that locks its memory (`mlockall`) would make the whole file real.
+            syscall::make_accessible(first, bytes)?;
+        }
         let mut result = Err(Errno::AGAIN);
         for _ in 0..TRIES_MAX {
             result = syscall::advise(first, bytes, advice::POPULATE_WRITE);
@@ -117,7 +132,7 @@ impl FileMapping {
         if result == Err(Errno::INVAL) {
             result = self.back_by_path(offset, bytes);
         }
-        if result.is_ok() {
+        if result.is_ok() && !is_open {
             let _ = syscall::advise(first, bytes, advice::DO_DUMP);
         }
         result
@@ -168,6 +183,8 @@ impl FileMapping {
     /// Nobody may touch these pages before [`FileMapping::map_again`] has brought them back.
     pub unsafe fn unmap(&self, offset: usize, bytes: usize) {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            // What is mapped again may be closed.
+            self.open_bytes.fetch_min(offset, Ordering::Relaxed);
             // SAFETY: within the mapping; the caller vouches that nobody uses it.
             unsafe { syscall::unmap(self.base.wrapping_add(offset), bytes) };
         }

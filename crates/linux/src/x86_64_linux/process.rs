@@ -6,7 +6,7 @@ use crate::loader;
 use crate::syscall::{self, open_flag};
 use crate::text::{self, Text};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Reads a file from its start, a piece at a time; `piece` returns false to end it early. False if there is no such file, or
 /// it cannot be read.
@@ -148,7 +148,12 @@ impl Search<'_> {
 /// Where the kernel put the program headers of the executable, as the auxiliary vector says; 0 if it does not.
 pub fn program_headers() -> usize {
     const AT_PHDR: usize = 3;
-    told_by_kernel(AT_PHDR).unwrap_or(0)
+    /// Not looked for yet, or unknown. It stays as it is, in forked children, too.
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    if KNOWN.load(Ordering::Relaxed) == 0 {
+        KNOWN.store(told_by_kernel(AT_PHDR).unwrap_or(0), Ordering::Relaxed);
+    }
+    KNOWN.load(Ordering::Relaxed)
 }
 
 /// A value of the auxiliary vector.
@@ -234,11 +239,17 @@ pub fn mappings_max() -> u64 {
     file_number(c"/proc/sys/vm/max_map_count").unwrap_or(USUAL)
 }
 
-/// Bytes of memory that the process may use: the machine's, or its control group's if that is less.
+/// Bytes of memory that the process may use: the machine's, or its control group's if that is less. A forked child is told what its
+/// parent was.
 pub fn memory_limit() -> u64 {
-    let group = file_number(c"/sys/fs/cgroup/memory.max")
-        .or_else(|| file_number(c"/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-    group.unwrap_or(u64::MAX).min(syscall::memory_bytes())
+    /// Not looked for yet.
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    if KNOWN.load(Ordering::Relaxed) == 0 {
+        let group = file_number(c"/sys/fs/cgroup/memory.max")
+            .or_else(|| file_number(c"/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+        KNOWN.store(group.unwrap_or(u64::MAX).min(syscall::memory_bytes()), Ordering::Relaxed);
+    }
+    KNOWN.load(Ordering::Relaxed)
 }
 
 /// Bytes of address space that the process has mapped.
@@ -305,11 +316,16 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
 pub fn program<const N: usize>() -> Text<N> {
     let mut program = Text::new();
     arguments(&mut |piece| {
-        let first = piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        program.push(first.rsplit(|byte| *byte == b'/').next().unwrap_or(first));
+        program.push(name_in(piece));
         false
     });
     program
+}
+
+/// The same, of the first piece of the [`arguments`].
+pub fn name_in(first_piece: &[u8]) -> &[u8] {
+    let first = first_piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    first.rsplit(|byte| *byte == b'/').next().unwrap_or(first)
 }
 
 /// Hands the program's arguments over, a piece at a time, each argument ended by a zero byte.

@@ -12,6 +12,8 @@ pub struct Token {
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
+/// Held, and somebody waits for it.
+const WANTED: u32 = 2;
 const WAIT_MS: u32 = 5;
 const WAITS_MAX: u32 = 100;
 
@@ -28,7 +30,10 @@ impl Token {
             if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(TokenHeld { token: self, _signals: signals });
             }
-            syscall::futex_wait(&self.word, HELD, WAIT_MS);
+            let seen = self.word.compare_exchange(HELD, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+            if seen != Err(FREE) {
+                syscall::futex_wait(&self.word, WANTED, WAIT_MS);
+            }
         }
         None
     }
@@ -48,7 +53,9 @@ pub struct TokenHeld<'a> {
 
 impl Drop for TokenHeld<'_> {
     fn drop(&mut self) {
-        self.token.word.store(FREE, Ordering::Release);
-        syscall::futex_wake(&self.token.word);
+        // To wake nobody takes a system call, too. Who waits beside the one that is woken wakes by itself, soon.
+        if self.token.word.swap(FREE, Ordering::Release) == WANTED {
+            syscall::futex_wake(&self.token.word);
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! A room with `unsafe`: has the kernel call a function.
 
 use super::{Result, call, checked, getpid, gettid, number};
+use crate::apart;
 
 /// What a process sends itself when it gives up.
 pub const SIGNAL_ABORT: usize = 6;
@@ -54,6 +55,8 @@ pub fn raise(signal: usize) {
 /// Signals of the calling thread, to be restored.
 pub struct SignalsBlocked {
     old: u64,
+    /// They were not before.
+    by_us: bool,
 }
 
 impl SignalsBlocked {
@@ -62,7 +65,11 @@ impl SignalsBlocked {
     pub fn new() -> Self {
         const SETMASK: usize = 2;
         let all: &'static u64 = &u64::MAX;
-        let mut blocked = SignalsBlocked { old: 0 };
+        // On a stack of ours they are already.
+        let mut blocked = SignalsBlocked { old: 0, by_us: !apart::is_here() };
+        if !blocked.by_us {
+            return blocked;
+        }
         let old = &raw mut blocked.old as usize;
         let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *all as usize, old, 8, 0, 0]);
         blocked
@@ -79,7 +86,9 @@ impl Drop for SignalsBlocked {
     #[inline(always)]
     fn drop(&mut self) {
         const SETMASK: usize = 2;
-        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
+        if self.by_us {
+            let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
+        }
     }
 }
 
