@@ -8,7 +8,7 @@ use std::process::Command;
 use heapledger_e2e::ledger::{Stats, check_totals};
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger, preload};
+use heapledger_e2e::tools::{command, find, heapledger, preload, root};
 use heapledger_e2e::tracked::{by_hand, recover, run_cleanly, under_run};
 use heapledger_e2e::{Result, check, skip, victim};
 
@@ -327,5 +327,31 @@ fn what_a_program_becomes_is_recorded_or_said() -> Result {
         let ran = run("perl -e '$0 = q(another); exit 3'")?;
         check!(ran.status.code() == Some(3) && ran.err().is_empty(), "{ran}");
     }
+    Ok(())
+}
+
+/// What the shell becomes has a `malloc` of its own: nothing of it comes to us, and that is said, not "no blocks".
+#[test]
+fn a_malloc_ahead_of_the_library_is_told_of() -> Result {
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.path("main.c"), scratch.path("own"));
+    let text = "#include <stdlib.h>\nint main(void) { void *volatile p = malloc(100); free(p); return p == 0; }\n";
+    fs::write(&source, text).map_err(|error| error.to_string())?;
+    let mut gcc = command("gcc");
+    gcc.args(["-rdynamic", "-o"]).arg(&program).arg(&source).arg(root().join("e2e/attach/own.c"));
+    process::run(&mut gcc)?.good()?;
+    let became = script(&scratch, "became", &[], "exec \"$1\"", &program)?;
+    check!(became.status.success(), "{became}");
+    let child = script(&scratch, "family", &["--children"], "\"$1\"; true", &program)?;
+    check!(child.status.success(), "{child}");
+    let ledger = |name: &str| scratch.path(name);
+    for ledger in [ledger("became.hl"), ledger("family.hl")] {
+        let stats = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?;
+        let said =
+            "own has a malloc of its own, to which the program's calls go: what it does not pass on is not seen.";
+        check!(stats.out().contains(said), "{}: {stats}", ledger.display());
+    }
+    let limit = process::run(command(heapledger()).args(["check", "--max-live", "1M"]).arg(ledger("became.hl")))?;
+    check!(limit.status.code() == Some(2) && limit.out().contains("inconclusive"), "{limit}");
     Ok(())
 }

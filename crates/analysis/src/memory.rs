@@ -80,7 +80,7 @@ impl Memory {
         let guard_tables_bytes = header.global(GlobalCounter::GuardTablesBytes);
         let quarantine_bytes = header.global(GlobalCounter::GuardWaitingBytes);
         let parts = [shadow_bytes, sites_bytes, threads_bytes, guard_tables_bytes, quarantine_bytes];
-        let other_bytes = parts.into_iter().fold(storage.private_bytes, u64::saturating_sub);
+        let other_bytes = parts.into_iter().fold(storage.private_bytes.unwrap_or(0), u64::saturating_sub);
         let private = parts.iter().any(|bytes| *bytes != 0).then_some(Private {
             shadow_bytes,
             sites_bytes,

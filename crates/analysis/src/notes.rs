@@ -55,6 +55,8 @@ pub enum Note {
     Stopped,
     /// The program ran before it was recorded, for so many milliseconds: what it allocated then is not in the ledger.
     Attached(u64),
+    /// A module has a `malloc` of its own, to which the program's calls go: its path.
+    OtherMalloc(String),
     /// The history is shorter than was asked for.
     HistoryCut {
         /// Frees that it was asked to hold.
@@ -213,6 +215,7 @@ impl Seen {
         notes.extend(ledger.process().all_of(process::MISSING_PREFIX).map(Note::LogLacks));
         notes.extend(ledger.process().all_of(process::REMARK_PREFIX).map(Note::LogSays));
         notes.extend(ledger.process().number(process::ATTACHED_MS).map(Note::Attached));
+        notes.extend(ledger.process().text(process::AHEAD).map(Note::OtherMalloc));
         match header.state {
             State::Full => notes.push(Note::Full),
             State::Stopped => notes.push(Note::Stopped),

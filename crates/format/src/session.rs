@@ -438,6 +438,8 @@ pub mod process {
     pub const FORKS: &str = "forks";
     /// The program ran before it was recorded: for so many milliseconds. Missing: it was recorded from its start, or by itself.
     pub const ATTACHED_MS: &str = "attached_ms";
+    /// Path of a module that has a `malloc` of its own and comes before the recorder's library.
+    pub const AHEAD: &str = "malloc_ahead";
     /// What kind of log the ledger was made of.
     pub const LOG: &str = "log";
     /// Of a ledger without modules: the build id of the program, in hexadecimal digits, or any text that the program holds behind this key.

@@ -169,7 +169,7 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
     let mut request = Request { begins_late: is_late, ..request(options) }.under_environment();
     request.guard = guard::without_closed_pages(request.guard);
     let heaps: &[&[u8]] = &[b"Rust's global allocator"];
-    let hooks = Hooks { next: c"", cxx: c"", heaps, tells_of_memory: false, begins_late: true };
+    let hooks = Hooks { next: c"", cxx: c"", ahead: None, heaps, tells_of_memory: false, begins_late: true };
     spacing::look();
     FINISHED_BY_OTHERS.store(request.session.is_some(), Ordering::Relaxed);
     let begun = start::start(&SHARED, &hooks, &request).map_err(error);

@@ -71,12 +71,13 @@ fn is_attached() -> bool {
 }
 
 fn hooks(begin: &mut Begin) {
-    let [name, cxx] = called::paths();
+    let [name, cxx, ahead] = called::paths();
+    let name = name.unwrap_or(c"");
     let base = name.to_bytes().rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty());
     let other = [base.unwrap_or(b"heap")];
     let heaps = if next::is_glibc() { GLIBC_HEAPS } else { &other[..] };
     let begins_late = IS_WRAPPED || life::waits() || is_attached();
-    begin(&Hooks { next: name, cxx, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
+    begin(&Hooks { next: name, cxx: cxx.unwrap_or(c""), ahead, heaps, tells_of_memory: !IS_WRAPPED, begins_late });
     #[cfg(not(feature = "wrapped"))]
     {
         crate::guard::begin();

@@ -431,9 +431,10 @@ pub(crate) fn fails_inside(hook: usize, hooked: &Hooked) -> bool {
     hooked.family == Family::Cxx && calls_malloc(hook) || matches!(hooked.shape, Shape::ResizesItems(..))
 }
 
-/// The module whose `malloc` is called, and the one whose `operator new` is, as long as there is one.
-pub(crate) fn modules_called() -> [Option<Module>; 2] {
-    [c_module(), modules_in_line().find(|module| module.symbol(b"_Znwm").is_some())]
+/// The module whose `malloc` we call, the one whose `operator new`, and the one whose `malloc` is called before us, as far as there are any.
+pub(crate) fn modules_called() -> [Option<Module>; 3] {
+    let ahead = c_is_before_us().then(|| modules_before_us().find(|module| module.symbol(b"malloc").is_some()));
+    [c_module(), modules_in_line().find(|module| module.symbol(b"_Znwm").is_some()), ahead.flatten()]
 }
 
 /// Bytes that a block really has; 0 if the allocator does not tell.

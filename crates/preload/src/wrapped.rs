@@ -259,9 +259,9 @@ fn cxx_module() -> Option<Module> {
     loader::modules().find(|module| module.symbol(b"_Znwm").is_some())
 }
 
-/// The module whose `malloc` is called, and the one whose `operator new` is, as long as there is one.
-pub(crate) fn modules_called() -> [Option<Module>; 2] {
-    [c_module(), cxx_module()]
+/// The module whose `malloc` we call, and the one whose `operator new`, as far as there are any; nobody is called before us.
+pub(crate) fn modules_called() -> [Option<Module>; 3] {
+    [c_module(), cxx_module(), None]
 }
 
 fn is_cxx_runtime(module: &Module) -> bool {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::ledger::{Ledger, PAGE_BYTES};
-use crate::private::KeptPage;
+use crate::spare::KeptPage;
 use core::sync::atomic::{AtomicU8, Ordering};
 use heapledger_format::{MAGIC, anchor};
 use heapledger_linux::syscall::{self, advice};
@@ -26,7 +26,7 @@ pub(crate) fn place(ledger: &Ledger, id: &[u8; 16], cwd: &Text<1024>) {
     text.push(b"\n");
     let (magic, rest) = page.split_at(MAGIC.len());
     let put = |(place, byte): (&AtomicU8, &u8)| place.store(*byte, Ordering::Relaxed);
-    rest.iter().zip(text.bytes().iter().chain(core::iter::repeat(&0))).for_each(put);
+    rest.iter().zip(text.bytes()).for_each(put);
     magic.iter().zip(&MAGIC).for_each(put);
 }
 

@@ -24,9 +24,8 @@ use crate::state::ThreadState;
 use core::sync::atomic::{AtomicU16, Ordering};
 use heapledger_format::family::{ForkCut, InheritedFree, children_match};
 use heapledger_format::guard::Kept;
-use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_format::session::{self, ending};
-use heapledger_format::{Header, Kind, SectionKind, Site, TallyCounter, Ticks, Word, WordSize};
+use heapledger_format::{Kind, SectionKind, Site, TallyCounter, Ticks, Word, WordSize};
 use heapledger_guard::Life;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, open_flag};
@@ -41,6 +40,9 @@ pub(crate) const INHERITED_MAX: u64 = 1 << 20;
 static FORKS: AtomicU16 = AtomicU16::new(0);
 /// What the person asked for.
 static WISH: Early<Text<{ session::VARIABLE_BYTES_MAX }>> = Early::new(Text::new());
+
+/// The id of this process's ledger, and when that began, in nanoseconds since 1970: for children.
+static PARENT: Early<([u8; 16], u64)> = Early::new(([0; 16], 0));
 
 /// What a forked child that is recorded by itself knows of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,11 @@ pub(crate) fn keep_wish(starting: &mut Starting, request: &Request) {
     }
     let value = process::environment::<{ session::VARIABLE_BYTES_MAX }>(session::VARIABLE.as_bytes());
     WISH.change(starting, |wish| *wish = value.unwrap_or_default());
+}
+
+/// Keeps what a child says of its parent.
+pub(crate) fn keep_own(starting: &mut Starting, id: [u8; 16], start_unix_ns: u64) {
+    PARENT.change(starting, |parent| *parent = (id, start_unix_ns));
 }
 
 /// What becomes of forked children.
@@ -202,11 +209,8 @@ pub(crate) fn is_to_begin(shared: &Shared) -> bool {
 fn begin_here(shared: &'static Shared, stack_pointer: usize) -> bool {
     let mut request = Request::default().under(WISH.get().bytes());
     request.begins_late = true;
-    let mut header = [0; HEADER_BYTES_MAX];
-    shared.ledger().copy_header(&mut header);
-    let Ok(header) = Header::parse(&header) else { return false };
-    let unix_ns = header.start_unix_ns.wrapping_add(shared.clock.now_ns());
-    request.forked = Some(ForkedFrom { ledger: header.id, unix_ns });
+    let (ledger, start_unix_ns) = *PARENT.get();
+    request.forked = Some(ForkedFrom { ledger, unix_ns: start_unix_ns.wrapping_add(shared.clock.now_ns()) });
     let mut begun = Err(NotStarted::Again);
     life::with_hooks(&mut |hooks| begun = anew::begin_in_child(shared, hooks, &request, stack_pointer));
     if let Err(why) = begun {

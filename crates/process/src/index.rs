@@ -66,13 +66,13 @@ impl Index {
     /// Bytes of the map that are present in memory: what blocks have touched. Asks the kernel.
     pub fn resident_bytes(&self) -> u64 {
         let leaves = |middle: &Table<Middle>| {
-            let mut bytes = middle.resident_bytes();
-            middle.each_present(&mut |leaf| {
+            let mut bytes = 0u64;
+            let of_middle = middle.each_present(|leaf| {
                 if leaf.is_there() {
                     bytes = bytes.wrapping_add(leaf.resident_bytes());
                 }
             });
-            bytes
+            bytes.wrapping_add(of_middle)
         };
         let tables = self.top.iter().map(leaves).sum::<u64>();
         tables.wrapping_add(self.chunks_in_use().map(Table::resident_bytes).sum::<u64>())
@@ -81,7 +81,7 @@ impl Index {
     /// Gives the memory of the map back.
     pub(crate) fn unmap(&self, alone: &Alone) {
         for middle in &self.top {
-            middle.each_present(&mut |leaf| leaf.unmap(alone));
+            middle.each_present(|leaf| leaf.unmap(alone));
             middle.unmap(alone);
         }
         self.chunks_in_use().for_each(|chunk| chunk.unmap(alone));

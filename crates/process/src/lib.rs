@@ -186,6 +186,8 @@ pub mod shared;
 #[cfg(not(feature = "loom"))]
 pub mod sites;
 #[cfg(not(feature = "loom"))]
+mod spare;
+#[cfg(not(feature = "loom"))]
 pub mod start;
 #[cfg(not(feature = "loom"))]
 pub mod state;

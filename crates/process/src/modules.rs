@@ -9,13 +9,13 @@
 use crate::ledger::{CODEC, Ledger};
 use crate::once::Appended;
 use crate::python::Python;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::SectionKind;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{BUILD_ID_BYTES_MAX, module, pc};
+use heapledger_linux::apart;
 use heapledger_linux::loader::{CodeFinder, CodeModule};
 use heapledger_linux::segment::MappedSegment;
-use heapledger_linux::{apart, process};
 use heapledger_unwind::{Lookup, Table};
 
 const KNOWN_MAX: usize = 4096;
@@ -102,9 +102,14 @@ pub struct Modules {
     /// Nobody tells when code is unloaded. All zeros at first, as all of these: what is not costs no room in the library's file.
     asks: AtomicBool,
     landmarks: Landmarks,
+    /// Where the path of the program's own file stands in the ledger, shifted by [`LENGTH_BITS`], and its length; 0 if it is not known.
+    executable: AtomicU64,
     /// Python, if it is among them and wanted.
     pub(crate) python: Python,
 }
+
+const LENGTH_BITS: u32 = 16;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
 const NO_MODULE: Known = Known {
     low: 0,
@@ -127,6 +132,7 @@ impl Modules {
             generation: AtomicU32::new(0),
             asks: AtomicBool::new(false),
             landmarks: Landmarks::new(),
+            executable: AtomicU64::new(0),
             python: Python::new(),
         }
     }
@@ -136,6 +142,13 @@ impl Modules {
     pub fn start(&self, is_told: bool) -> bool {
         self.asks.store(!is_told, Ordering::Relaxed);
         self.landmarks.find()
+    }
+
+    /// Enters the path of the program's own file, to which the loader gives no name.
+    pub(crate) fn enter_executable(&self, ledger: &Ledger, path: &[u8]) {
+        let path_at = ledger.enter(SectionKind::Strings, path);
+        let word = path_at.map_or(0, |path_at| path_at << LENGTH_BITS | path.len() as u64);
+        self.executable.store(word, Ordering::Relaxed);
     }
 
     /// Where the loader lies, and we: what a forked child keeps.
@@ -255,20 +268,21 @@ impl Modules {
     }
 
     fn new_row(&self, ledger: &Ledger, code: &CodeModule, generation: u32) -> u16 {
-        let row_plus_1 = Self::write_row(ledger, code, generation);
+        let row_plus_1 = self.write_row(ledger, code, generation);
         self.python.look_at(ledger, &code.module, row_plus_1);
         row_plus_1
     }
 
     /// Writes the module's row; returns its number plus 1, or 0 if there is no room.
-    fn write_row(ledger: &Ledger, code: &CodeModule, generation: u32) -> u16 {
-        let executable;
-        let mut path = code.module.name().to_bytes();
-        if path.is_empty() {
-            executable = process::executable::<1024>();
-            path = executable.bytes();
-        }
-        let Some(path_at) = ledger.enter(SectionKind::Strings, path) else { return 0 };
+    fn write_row(&self, ledger: &Ledger, code: &CodeModule, generation: u32) -> u16 {
+        let path = code.module.name().to_bytes();
+        let known = self.executable.load(Ordering::Relaxed);
+        let (path_at, path_bytes) = if path.is_empty() && known != 0 {
+            (known >> LENGTH_BITS, known & LENGTH_MASK)
+        } else {
+            let Some(path_at) = ledger.enter(SectionKind::Strings, path) else { return 0 };
+            (path_at, path.len() as u64)
+        };
         let mut bytes = [0; module::bytes(WordSize::W64)];
         let mut put = |field: fn(WordSize) -> usize, width, value: u64| {
             CODEC.put(&mut bytes, field(WordSize::W64), width, value);
@@ -281,7 +295,7 @@ impl Modules {
         put(module::high, 8, high as u64);
         put(module::generation, 4, u64::from(generation));
         put(module::path_at, 4, path_at);
-        put(module::path_bytes, 4, path.len() as u64);
+        put(module::path_bytes, 4, path_bytes);
         put(module::build_id_bytes, 4, build_id.len() as u64);
         let at = module::build_id(WordSize::W64);
         if let Some(place) = bytes.get_mut(at..at.wrapping_add(build_id.len())) {

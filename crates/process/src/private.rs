@@ -3,8 +3,9 @@
 //! A room with `unsafe`: memory that the kernel gives becomes typed tables here. What is in them may be looked at for ever: only
 //! who is [`Alone`] gives them back.
 
+use crate::spare::Spare;
 use core::arch::asm;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use heapledger_linux::syscall::{self, advice};
 
 const PAGE_BYTES: usize = 4096;
@@ -90,12 +91,16 @@ impl Alone {
     }
 }
 
+/// So little is used as a whole, more or less: it is all there at once.
+pub(crate) const PRESENT_BYTES_MAX: usize = 16 << 10;
+
 /// Fresh memory for a value. `None` if there is none.
 fn map<T>(count: usize) -> Option<*mut T> {
     const { assert!(align_of::<T>() <= PAGE_BYTES) };
-    /// So little is used as a whole, more or less.
-    const PRESENT_BYTES_MAX: usize = 16 << 10;
     let bytes = pages::<T>(count);
+    if let Some(spare) = Spare::take(bytes) {
+        return Some(spare.cast());
+    }
     let mapped = if bytes > PRESENT_BYTES_MAX { syscall::map_anonymous(bytes) } else { syscall::map_present(bytes) };
     mapped.ok().map(<*mut u8>::cast)
 }
@@ -179,12 +184,12 @@ impl<T: Zeros> Table<T> {
     }
 
     /// Gives its memory back. What leads there stays as it is: see [`Alone`].
-    pub(crate) fn unmap(&self, _: &Alone) {
+    pub(crate) fn unmap(&self, alone: &Alone) {
         // Looking only: after a fork a store copies the page that this lies in.
         let address = self.0.load(Ordering::Acquire);
         if !address.is_null() {
             // SAFETY: mapped with so many bytes, and nobody asks for it before this is zeros: [`Alone`].
-            unsafe { syscall::unmap(address.cast(), pages::<T>(1)) };
+            unsafe { Spare::put(address.cast(), pages::<T>(1), alone) };
         }
     }
 }
@@ -192,12 +197,17 @@ impl<T: Zeros> Table<T> {
 impl<E: Zeros, const COUNT: usize> Table<[E; COUNT]> {
     /// Tells of the values that lie in pages which are present, if it was needed before: the others are zeros, and looking at them would
     /// cost a page fault each.
-    pub(crate) fn each_present(&self, tell: &mut dyn FnMut(&'static E)) {
-        let Some(values) = self.get() else { return };
+    /// Returns the bytes of those pages.
+    #[inline(always)]
+    pub(crate) fn each_present(&self, mut tell: impl FnMut(&'static E)) -> u64 {
+        let Some(values) = self.get() else { return 0 };
         let in_page = const { PAGE_BYTES / size_of::<E>() };
+        let mut bytes = 0u64;
         syscall::each_present_page(values.as_ptr() as usize, size_of::<[E; COUNT]>(), &mut |page| {
-            values.iter().skip(page.wrapping_mul(in_page)).take(in_page).for_each(&mut *tell);
+            values.iter().skip(page.wrapping_mul(in_page)).take(in_page).for_each(&mut tell);
+            bytes = bytes.wrapping_add(PAGE_BYTES as u64);
         });
+        bytes
     }
 }
 
@@ -308,11 +318,11 @@ impl<T: Zeros> Run<T> {
     }
 
     /// As [`Table::unmap`].
-    pub(crate) fn unmap(&self, _: &Alone) {
+    pub(crate) fn unmap(&self, alone: &Alone) {
         let first = self.first.load(Ordering::Acquire);
         if !first.is_null() {
             // SAFETY: mapped with so many bytes, and nobody asks for it before this is zeros: [`Alone`].
-            unsafe { syscall::unmap(first.cast(), pages::<T>(self.count() as usize)) };
+            unsafe { Spare::put(first.cast(), pages::<T>(self.count() as usize), alone) };
         }
     }
 }
@@ -422,27 +432,6 @@ impl<T: Zeros> Drop for Loan<T> {
     fn drop(&mut self) {
         // SAFETY: mapped with so many bytes, and what was lent has ended.
         unsafe { syscall::unmap(self.first.cast(), pages::<T>(self.count.max(1))) };
-    }
-}
-
-/// A page that stays for good, in forked children, too.
-pub(crate) struct KeptPage(AtomicPtr<[AtomicU8; PAGE_BYTES]>);
-
-impl KeptPage {
-    /// Not mapped.
-    pub(crate) const fn new() -> KeptPage {
-        KeptPage(AtomicPtr::new(core::ptr::null_mut()))
-    }
-
-    /// Its bytes; of a fresh one `when_fresh` is told the address. `None` if there is no memory. For one thread.
-    pub(crate) fn get(&self, when_fresh: impl FnOnce(*mut u8)) -> Option<&'static [AtomicU8; PAGE_BYTES]> {
-        if self.0.load(Ordering::Relaxed).is_null() {
-            let fresh = map::<[AtomicU8; PAGE_BYTES]>(1)?;
-            when_fresh(fresh.cast());
-            self.0.store(fresh, Ordering::Relaxed);
-        }
-        // SAFETY: null, or mapped for that many bytes, and never unmapped.
-        unsafe { self.0.load(Ordering::Relaxed).as_ref() }
     }
 }
 

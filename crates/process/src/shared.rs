@@ -267,6 +267,15 @@ impl Shared {
         }
     }
 
+    /// Begins: it is measured at once. A forked child, which may end at once, is when it has lived for a millisecond: that takes as long as
+    /// a good part of its beginning.
+    pub(crate) fn measure_first(&self, is_child: bool) {
+        const LATER_NS: u64 = 1_000_000;
+        let first_ns = if is_child { LATER_NS } else { 0 };
+        self.next_measure_ns.store(first_ns, Ordering::Relaxed);
+        self.next_measure_if_grown_ns.store(first_ns, Ordering::Relaxed);
+    }
+
     /// The same at once. `all`: of every thread's state, and not of some of them.
     #[cold]
     #[inline(never)]

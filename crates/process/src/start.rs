@@ -47,6 +47,8 @@ pub struct Hooks<'a> {
     pub next: &'a CStr,
     /// Path of the module whose `operator new` is called; empty if it is not known yet.
     pub cxx: &'a CStr,
+    /// Path of a module with a `malloc` to which the program's calls go before us; empty for the program's own file.
+    pub ahead: Option<&'a CStr>,
     /// Names of the heaps, in the order of their rows.
     pub heaps: &'a [&'a [u8]],
     /// Whether it says of all memory that the program unmaps or protects ([`Shared::memory_changes`]): what is known of a stack
@@ -238,6 +240,8 @@ fn set_up(
     }
     let start_unix_ns = shared.clock.start();
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
+    shared.measure_first(request.forked.is_some());
+    family::keep_own(starting, id, start_unix_ns);
     let opened = Opening { request, session, is_child, id, start_unix_ns };
     let image = match shared.ledger.change(starting, |ledger| opened.ledger(ledger)) {
         Ok(image) => image,
@@ -248,13 +252,14 @@ fn set_up(
     };
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
-    let cwd = process::directory::<1024>();
+    let (exe, cwd) = (process::executable::<1024>(), process::directory::<1024>());
+    shared.modules.enter_executable(ledger, exe.bytes());
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && shared.sums.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
         && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
-        && describe_process(ledger, request, (session, image, cwd.bytes()), hooks)
+        && describe_process(ledger, request, (session, image, [exe.bytes(), cwd.bytes()]), hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
@@ -349,7 +354,7 @@ fn free_depth_text(depth: FreeDepth) -> Text<24> {
 fn describe_process(
     ledger: &Ledger,
     request: &Request,
-    (session, image, cwd): (u64, u64, &[u8]),
+    (session, image, [exe, cwd]): (u64, u64, [&[u8]; 2]),
     hooks: &Hooks,
 ) -> bool {
     let pair = |key: &str, value: &[u8]| {
@@ -376,8 +381,9 @@ fn describe_process(
         && number(key::UID, u64::from(syscall::getuid()))
         && pair(key::SESSION, Text::<24>::new().push_hex(session).bytes())
         && number(key::IMAGE, image)
-        && pair(key::EXE, process::executable::<1024>().bytes())
+        && pair(key::EXE, exe)
         && pair(key::CWD, cwd)
+        && hooks.ahead.is_none_or(|path| pair(key::AHEAD, if path.is_empty() { exe } else { path.to_bytes() }))
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
@@ -398,7 +404,7 @@ fn describe_process(
     let (mut program, mut is_first) = (Text::<256>::new(), true);
     process::arguments(&mut |piece| {
         if core::mem::take(&mut is_first) {
-            program.push(process::name_in(piece));
+            program.push(process::name_in(piece, exe));
         }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {

@@ -223,7 +223,7 @@ fn stats() {
     let mut summary = Summary::of(&ledger, context.clock, 0, &mut |_| {}).expect("readable");
     // What the recorder takes is another's: records of eCos have another size.
     summary.storage.ledger_bytes = 110_280 + 94_628;
-    summary.storage.private_bytes = 0;
+    summary.storage.private_bytes = Some(0);
     let rest = Sections { history_bytes: 110_280, ..Sections::default() };
     summary.memory.sections = Some(Sections { records_bytes: 94_628, ..rest });
     let mut out = Vec::new();

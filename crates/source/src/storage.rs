@@ -19,8 +19,8 @@ pub struct Storage {
     pub file_bytes: u64,
     /// Bytes that the ledger had storage for while its program ran.
     pub ledger_bytes: u64,
-    /// Memory beside the ledger that the recorder mapped in the program.
-    pub private_bytes: u64,
+    /// Memory beside the ledger that the recorder mapped in the program; `None` if that ended before it was measured.
+    pub private_bytes: Option<u64>,
 }
 
 /// What one section took up in the program.
@@ -94,7 +94,10 @@ impl Ledger {
                 (self.file().metadata()?.len(), self.process().number(key::LEDGER_BYTES).unwrap_or_else(backed))
             }
         };
-        Ok(Storage { file_bytes, ledger_bytes, private_bytes: header.global(GlobalCounter::PrivateBytes) })
+        let private_bytes = header.global(GlobalCounter::PrivateBytes);
+        // A forked child is not measured when it begins.
+        let is_measured = private_bytes != 0 || self.process().get(key::PARENT_ID).is_none();
+        Ok(Storage { file_bytes, ledger_bytes, private_bytes: is_measured.then_some(private_bytes) })
     }
 
     /// What a section took up in the program; `None` if there is no such section, or if the ledger was finished by

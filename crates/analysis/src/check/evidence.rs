@@ -210,6 +210,7 @@ impl Evidence {
             Note::Damage(Damage { header: true, .. }) => [Unknown; 2],
             Note::Damage(_) => [Not, Unknown],
             Note::Full if self.lost() == 0 => [Not, Unknown],
+            Note::OtherMalloc(_) => [if total { Not } else { Unknown }, Unknown],
             Note::Stopped => [if live { Unknown } else { Not }, Unknown],
             Note::Busy => [if live { known(1) } else { Not }, unknown(1)],
             Note::InFlight(number) if live => [Not, unknown(*number)],

@@ -124,6 +124,7 @@ impl Readings {
                 Note::Damage(_)
                     | Note::Full
                     | Note::Stopped
+                    | Note::OtherMalloc(_)
                     | Note::Busy
                     | Note::Loss(
                         TallyCounter::LostNoRecord

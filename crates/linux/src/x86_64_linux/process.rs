@@ -316,15 +316,18 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
 pub fn program<const N: usize>() -> Text<N> {
     let mut program = Text::new();
     arguments(&mut |piece| {
-        program.push(name_in(piece));
+        program.push(name_in(piece, b""));
         false
     });
     program
 }
 
-/// The same, of the first piece of the [`arguments`].
-pub fn name_in(first_piece: &[u8]) -> &[u8] {
+/// The same, of the first piece of the [`arguments`]. A program may write all of them into the first, behind the path of its own file: a
+/// title for `ps`.
+pub fn name_in<'a>(first_piece: &'a [u8], executable: &'a [u8]) -> &'a [u8] {
     let first = first_piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let title = first.strip_prefix(executable).filter(|rest| !executable.is_empty() && rest.starts_with(b" "));
+    let first = if title.is_some() { executable } else { first };
     first.rsplit(|byte| *byte == b'/').next().unwrap_or(first)
 }
 
@@ -339,6 +342,15 @@ pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_is_not_taken_for_a_name() {
+        let title = b"/usr/lib/chromium/chromium --type=broker /tmp/x\0";
+        assert_eq!(name_in(title, b"/usr/lib/chromium/chromium"), b"chromium");
+        assert_eq!(name_in(b"nginx: worker process\0", b"/usr/sbin/nginx"), b"nginx: worker process");
+        assert_eq!(name_in(b"./leaky\0", b"/tmp/leaky"), b"leaky");
+        assert_eq!(name_in(b"\0", b""), b"");
+    }
 
     #[test]
     fn the_namespace_of_the_number_is_known() {

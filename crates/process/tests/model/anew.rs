@@ -19,7 +19,8 @@ unsafe extern "C" {
 /// The status of a child that came to its end: one that panics has another.
 const DONE: i32 = 42;
 
-const HOOKS: Hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true, begins_late: false };
+const HOOKS: Hooks =
+    Hooks { next: c"", cxx: c"", ahead: None, heaps: &[b"only"], tells_of_memory: true, begins_late: false };
 
 /// Where the caller stands, more or less.
 fn here() -> usize {

@@ -74,7 +74,8 @@ pub(crate) fn start_recording() {
 }
 
 pub(crate) fn start_as(request: &Request) {
-    let hooks = Hooks { next: c"", cxx: c"", heaps: &[b"only"], tells_of_memory: true, begins_late: false };
+    let hooks =
+        Hooks { next: c"", cxx: c"", ahead: None, heaps: &[b"only"], tells_of_memory: true, begins_late: false };
     assert_eq!(start::start(&SHARED, &hooks, request), Ok(()));
 }
 

@@ -11,6 +11,16 @@ use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
 /// Lines of a tree that a person did not ask for all of; with so few processes each has one.
 const LINES: usize = 12;
 
+/// A name is cut behind so many characters: programs write whole command lines there.
+const NAME_CHARS: usize = 60;
+
+fn short(name: String) -> String {
+    if name.chars().count() <= NAME_CHARS {
+        return name;
+    }
+    name.chars().take(NAME_CHARS - 1).chain(['…']).collect()
+}
+
 /// Lines that are shown, and what is left out.
 #[derive(Debug)]
 pub(super) struct ShownProcesses {
@@ -105,7 +115,7 @@ impl ShownProcesses {
     fn row(&self, index: usize, line: &AlikeProcesses, summary: &FamilySummary, paint: Paint) -> Vec<Cell> {
         let totals = &line.totals;
         let several = line.is_several();
-        let name = process_name(&totals.programs);
+        let name = short(process_name(&totals.programs));
         let name = if several { format!("{name} × {}", count(line.processes.len() as u64)) } else { name };
         let pid = line.processes.first().filter(|_| !several).and_then(|index| summary.tree.processes.get(*index));
         let known = totals.recorded != 0;

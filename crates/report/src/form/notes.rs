@@ -54,6 +54,10 @@ pub fn sentence(note: &Note) -> String {
                           program forbade itself system calls that recording takes (seccomp)."
             .to_owned(),
         Note::Attached(ms) => attached(*ms),
+        Note::OtherMalloc(path) => format!(
+            "{} has a malloc of its own, to which the program's calls go: what it does not pass on is not seen.",
+            clean(path)
+        ),
         Note::HistoryCut { asked, room, max_ledger } => {
             let more = match max_ledger {
                 Some(bytes) => format!(
@@ -165,6 +169,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::Full => "full",
         Note::Stopped => "stopped",
         Note::Attached(_) => "attached",
+        Note::OtherMalloc(_) => "other_malloc",
         Note::HistoryCut { .. } => "history_cut",
         Note::Busy => "busy",
         Note::Module { .. } => "module",

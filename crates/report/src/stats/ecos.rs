@@ -33,13 +33,16 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         writeln!(out, "Overhead  : approximately {}, {percent}%", kib(overhead))?;
     }
     // Records come and go with the blocks; all else is there from the beginning, or grows with the program's code.
-    let all = summary.storage.ledger_bytes.saturating_add(summary.storage.private_bytes);
+    let all = summary.storage.ledger_bytes.saturating_add(summary.storage.private_bytes.unwrap_or(0));
     let dynamic = summary.memory.sections.map_or(0, |sections| sections.records_bytes);
     let fixed = all.saturating_sub(dynamic);
     let exactly = |bytes: u64| format!("{}K ({bytes} bytes)", bytes / 1024);
     let (fixed, dynamic) = (exactly(fixed), exactly(dynamic));
     writeln!(out, "Debugdata : approximately {fixed} static, {dynamic} dynamic")?;
     writeln!(out, "          : (debug data is in addition to other overheads)")?;
+    if summary.storage.private_bytes.is_none() {
+        writeln!(out, "          : (of memory outside of the ledger nothing is known)")?;
+    }
     writeln!(out, "Allocators:")?;
     let mut kinds: Vec<&KindTotals> = summary.kinds.iter().filter(|kind| kind.live_blocks != 0).collect();
     kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.live_blocks), kind.kind));

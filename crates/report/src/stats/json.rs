@@ -94,7 +94,7 @@ struct OptionsJson {
 struct LedgerJson {
     bytes: u64,
     file_bytes: u64,
-    private_bytes: u64,
+    private_bytes: Option<u64>,
     site_bytes: u64,
     finished: bool,
     full: bool,

@@ -90,7 +90,7 @@ pub(crate) struct MemoryJson {
     history_bytes: Option<u64>,
     sites_bytes: Option<u64>,
     other_bytes: Option<u64>,
-    private_bytes: u64,
+    private_bytes: Option<u64>,
     shadow_bytes: Option<u64>,
     sites_private_bytes: Option<u64>,
     threads_private_bytes: Option<u64>,

@@ -12,11 +12,11 @@ const SHARE_FROM: u64 = 1 << 20;
 /// Memory, in all and by what it is for.
 pub(crate) fn debug_data(summary: &Summary, figures: Figures) -> Vec<String> {
     let (storage, memory) = (summary.storage, &summary.memory);
-    let mut lines = vec![format!(
-        "{} ledger, {} memory outside of the ledger",
-        figures.bytes_exact(storage.ledger_bytes),
-        figures.bytes_exact(storage.private_bytes)
-    )];
+    let outside = match storage.private_bytes {
+        Some(bytes) => format!("{} memory outside of the ledger", figures.bytes_exact(bytes)),
+        None => "memory outside of the ledger not measured: it ended too soon".to_owned(),
+    };
+    let mut lines = vec![format!("{} ledger, {outside}", figures.bytes_exact(storage.ledger_bytes))];
     if let Some(Sections { records_bytes, history_bytes, sites_bytes, other_bytes }) = memory.sections {
         lines.push(format!(
             "ledger: {} records, {} history, {} call sites, {} other",
