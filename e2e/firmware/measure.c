@@ -1,4 +1,4 @@
-/* What the library takes of a firmware in C: bytes of flash and RAM, and instructions of a malloc() and its free() from four frames. It is linked
+/* What the library takes of a firmware in C: bytes of flash, RAM and stack, and instructions of a malloc() and its free() from four frames. It is linked
    once for each layout (-DLAYOUT=), and once without; the test `firmware_c` shows the differences. */
 #include <stdlib.h>
 #include "start.h"
@@ -60,9 +60,25 @@ static uint32_t instructions(uint32_t before, uint32_t after)
 
 static uint32_t costs[2];
 
+static uintptr_t stack_pointer(void)
+{
+    uintptr_t pointer;
+#ifdef __arm__
+    __asm__ volatile("mov %0, sp" : "=r"(pointer));
+#else
+    __asm__ volatile("mv %0, sp" : "=r"(pointer));
+#endif
+    return pointer;
+}
+
+/* The stack pointer of whoever last called malloc() or free(). */
+static uintptr_t called_at;
+
 __attribute__((noinline)) static void *fourth(void *block)
 {
-    uint32_t before = ticks(), is_free = block != 0, cost;
+    uint32_t before, is_free = block != 0, cost;
+    called_at = stack_pointer();
+    before = ticks();
     if (block) {
         free(block);
         block = 0;
@@ -77,6 +93,20 @@ __attribute__((noinline)) static void *fourth(void *block)
 __attribute__((noinline)) static void *third(void *block) { block = fourth(block); KEEP(block); return block; }
 __attribute__((noinline)) static void *second(void *block) { block = third(block); KEEP(block); return block; }
 __attribute__((noinline)) static void *first(void *block) { block = second(block); KEEP(block); return block; }
+
+/* Bytes of stack that lie below the caller of malloc() or free() while that runs, its own and the allocator's: what is painted there before and is not
+   any more. */
+enum { PAINTED_WORDS = 512, PAINT = 0x5AA5A55A };
+
+__attribute__((noinline)) static uint32_t stack_bytes(void **block)
+{
+    volatile uint32_t *below = (volatile uint32_t *)((stack_pointer() - 16) & ~(uintptr_t)3) - PAINTED_WORDS;
+    uint32_t at;
+    for (at = 0; at < PAINTED_WORDS; at++) below[at] = PAINT;
+    *block = first(*block);
+    for (at = 0; at < PAINTED_WORDS && below[at] == PAINT; at++) ;
+    return called_at - (uintptr_t)(below + at);
+}
 
 void start(void)
 {
@@ -96,5 +126,10 @@ void start(void)
     }
     say("alloc", costs[0] / 160);
     say("free", costs[1] / 160);
+    {
+        void *block = 0;
+        say("alloc_stack", stack_bytes(&block));
+        say("free_stack", stack_bytes(&block));
+    }
     fail(0);
 }

@@ -101,6 +101,8 @@ compile() {
 library() {
     into=$1
     shift
+    # Calls and addresses that the linker makes shorter. (The compiler says that this may change.)
+    case $target in riscv*) set -- "$@" -Ctarget-feature=+relax ;; esac
     "$rustc" --crate-type staticlib --crate-name heapledger_firmware --edition 2024 --target $target -Copt-level=s \
         -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard", "fixed"))' \
         --out-dir "$into" -L "$out" --extern heapledger "$@" "$root/crates/firmware/src/lib.rs"

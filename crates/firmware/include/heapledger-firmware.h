@@ -127,6 +127,9 @@ void heapledger_note_time(void);
 /* Bytes that were asked for, in all blocks that live. */
 uint32_t heapledger_live_bytes(void);
 
+/* Whether a block that begins there is in the ledger. */
+int heapledger_is_live(const void *block);
+
 /* Copies the ledger to where there is room for so many words (NULL: nowhere), and answers how many it has; 0: it is in the middle of an
    update. */
 size_t heapledger_copy(uint32_t *to, size_t words);
@@ -680,6 +683,7 @@ extern int HEAPLEDGER_NAME_(task_begins)(uintptr_t handle, uint32_t id, const ch
 extern void HEAPLEDGER_NAME_(task_ends)(uintptr_t handle);
 extern void HEAPLEDGER_NAME_(note_time)(void);
 extern uint32_t HEAPLEDGER_NAME_(live_bytes)(void);
+extern int HEAPLEDGER_NAME_(is_live)(const void *block);
 extern size_t HEAPLEDGER_NAME_(copy)(uint32_t *to, size_t words);
 extern void HEAPLEDGER_NAME_(stop)(void);
 extern int HEAPLEDGER_NAME_(written)(const uintptr_t *found, struct heapledger_written *what);
@@ -691,6 +695,7 @@ int heapledger_task_begins(uintptr_t handle, uint32_t id, const char *name) {
 void heapledger_task_ends(uintptr_t handle) { HEAPLEDGER_NAME_(task_ends)(handle); }
 void heapledger_note_time(void) { HEAPLEDGER_NAME_(note_time)(); }
 uint32_t heapledger_live_bytes(void) { return HEAPLEDGER_NAME_(live_bytes)(); }
+int heapledger_is_live(const void *block) { return HEAPLEDGER_NAME_(is_live)(block); }
 size_t heapledger_copy(uint32_t *to, size_t words) { return HEAPLEDGER_NAME_(copy)(to, words); }
 void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
 int heapledger_written(const uintptr_t *found, struct heapledger_written *what) { return HEAPLEDGER_NAME_(written)(found, what); }

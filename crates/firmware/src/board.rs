@@ -66,6 +66,7 @@ unsafe impl Sync for Told {}
 unsafe extern "C" {
     static heapledger_board: Told;
     static heapledger_resizing_of_layout: &'static Resizing;
+    fn heapledger_is_live(block: usize) -> i32;
     static mut heapledger_ledger: Address;
 }
 
@@ -89,8 +90,14 @@ fn room() -> &'static Room {
 
 /// A block begins: see [`Functions`].
 #[inline(always)]
-pub(crate) fn begin(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
+pub(crate) fn begin(given: Given, block: Address, bytes: Address, frame: *const usize) -> Address {
     (told().functions.begin)(given, block, bytes, frame)
+}
+
+/// Whether one that begins there is in the ledger.
+pub(crate) fn is_live(block: Address) -> bool {
+    // SAFETY: a function of the header's.
+    unsafe { heapledger_is_live(block as usize) != 0 }
 }
 
 /// A call gave no block.

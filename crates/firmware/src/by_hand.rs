@@ -11,7 +11,7 @@ use heapledger::chip::{Address, InRealloc, Kind};
 
 #[cfg(not(feature = "fixed"))]
 use crate::board::told;
-use crate::entering::{begin, end, refused, resized as was_resized, resizing};
+use crate::entering::{begin, end, is_live, refused, resized as was_resized, resizing};
 use crate::layouts::{Given, Resized};
 use crate::stub::{Pushed, stub};
 
@@ -55,8 +55,8 @@ extern "C" fn allocated(pushed: &Pushed, _: &u32) -> i32 {
     if block == 0 {
         return INVALID;
     }
-    let is_entered = begin(given(kind, heap), block as Address, bytes as Address, pushed.frame());
-    answer(is_entered, NO_ROOM)
+    // (Asked here, so that what is called most often need not answer.)
+    answer(is_live(begin(given(kind, heap), block as Address, bytes as Address, pushed.frame())), NO_ROOM)
 }
 
 #[inline(never)]

@@ -149,9 +149,13 @@ pub(crate) extern "C" fn takes(kind: usize, block: usize, frame: *const usize) {
 
 /// A block begins. (There is one heap.)
 #[inline(always)]
-pub(crate) fn begin(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
+pub(crate) fn begin(given: Given, block: Address, bytes: Address, frame: *const usize) -> Address {
     gave(given.kind.0.into(), block as usize, bytes as usize, frame);
-    // (Asked here, so that what is called most often need not answer.)
+    block
+}
+
+/// Whether one that begins there is in the ledger.
+pub(crate) fn is_live(block: Address) -> bool {
     Books::<Fixed>::of().is_live(block as usize)
 }
 

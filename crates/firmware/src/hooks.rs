@@ -20,7 +20,9 @@ use crate::guarding::{give, resize, store, take};
 use crate::layouts::Given;
 #[cfg(not(feature = "guard"))]
 use crate::layouts::Resized;
-use crate::marks::{self, Entered, Mark, Within};
+#[cfg(not(feature = "fixed"))]
+use crate::marks::Entered;
+use crate::marks::{self, Mark, Within};
 #[cfg(not(feature = "guard"))]
 use crate::stub::Pushed;
 use crate::stub::stub;
@@ -86,37 +88,39 @@ impl Hook {
         }
     }
 
-    /// Makes a call of it, and enters what came of that, as `block` finds it.
+    /// Makes a call of it, and enters what came of that, as `block` finds it. What is answered, `told` knows by what the call has answered and by the block.
     #[cfg(not(feature = "guard"))]
     #[inline(always)]
-    fn make(&self, pushed: &mut Pushed, block: impl FnOnce(&Pushed, usize) -> usize) -> usize {
+    fn make(
+        &self,
+        pushed: &mut Pushed,
+        block: impl FnOnce(&Pushed, usize) -> usize,
+        told: impl FnOnce(usize, usize) -> usize,
+    ) -> usize {
         let fourth = pushed.fourth();
         let cookie = pushed.cookie();
         let entered = marks::enter(cookie, self.within);
         let [first, second, third, _] = pushed.arguments;
         let answer = self.call([first, second, third, fourth]);
-        if entered == Entered::NESTED {
-            return answer;
-        }
         let (block, bytes) = (block(pushed, answer), self.bytes(&pushed.arguments));
-        if let Some(mark) = entered.of_new() {
-            if block == 0 && bytes != 0 {
+        if entered.is_nested() {
+            if let (Some(mark), true) = (entered.of_new(), block == 0 && bytes != 0) {
                 Self::had_none_within(mark, cookie);
             }
             return answer;
         }
         marks::leave(entered, cookie);
-        self.gave(block, bytes, pushed.frame());
-        answer
+        told(answer, self.gave(block, bytes, pushed.frame()))
     }
 
-    /// A call of it has returned.
+    /// A call of it has returned. That block: with it whoever enters it returns at once to who has called, and takes the room of this on the stack.
     #[inline(always)]
-    fn gave(&self, block: usize, bytes: usize, frame: *const usize) {
+    fn gave(&self, block: usize, bytes: usize, frame: *const usize) -> usize {
         // (Of no bytes, none is what there may be.)
-        if block != 0 || bytes != 0 {
-            begin(self.given(), block as Address, bytes as Address, frame);
+        if block == 0 && bytes == 0 {
+            return 0;
         }
+        begin(self.given(), block as Address, bytes as Address, frame) as usize
     }
 }
 
@@ -124,18 +128,19 @@ impl Hook {
 #[cfg(not(any(feature = "guard", feature = "fixed")))]
 #[inline(never)]
 extern "C" fn give(pushed: &mut Pushed, hook: &Hook) -> usize {
-    hook.make(pushed, |_, block| block)
+    hook.make(pushed, |_, block| block, |_, block| block)
 }
 
 /// One that stores its block, and answers 0.
 #[cfg(not(feature = "guard"))]
 #[inline(never)]
 extern "C" fn store(pushed: &mut Pushed, hook: &Hook) -> usize {
-    hook.make(pushed, |pushed, answer| {
+    let stored = |pushed: &Pushed, answer| {
         let place = core::ptr::with_exposed_provenance::<usize>(Hook::argument(&pushed.arguments, hook.block));
         // SAFETY: the real function has just stored it there.
         if answer == 0 { unsafe { place.read() } } else { 0 }
-    })
+    };
+    hook.make(pushed, stored, |answer, _| answer)
 }
 
 /// A function that takes them back.

@@ -20,8 +20,9 @@ use crate::fixed::Fixed;
 /// What is called for each allocation. C hands its address on, and looks at nothing in it.
 #[cfg(not(feature = "fixed"))]
 pub(crate) struct Functions {
-    /// A block of so many bytes, given by a call with this frame; 0: the call gave none.
-    pub(crate) begin: fn(Given, Address, Address, *const usize) -> bool,
+    /// A block of so many bytes, given by a call with this frame; 0: the call gave none. Returns the block, so that
+    /// who calls this last has nothing left to do.
+    pub(crate) begin: fn(Given, Address, Address, *const usize) -> Address,
     /// It is about to be given back.
     pub(crate) end: fn(Kind, Address, *const usize) -> bool,
 }
@@ -102,8 +103,9 @@ fn at(frame: *const usize) -> Frame {
 }
 
 #[inline(always)]
-pub(crate) fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> bool {
-    Books::<B>::of().allocated(&new_block::<B>(given, block, bytes), at(frame))
+pub(crate) fn begin<B: Placed>(given: Given, block: Address, bytes: Address, frame: *const usize) -> Address {
+    Books::<B>::of().allocated(&new_block::<B>(given, block, bytes), at(frame));
+    block
 }
 
 #[inline(always)]
@@ -147,7 +149,7 @@ macro_rules! survivor {
 
 #[cfg(not(feature = "fixed"))]
 macro_rules! layout {
-    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident, $written:ident, $faulted:ident) => {
+    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $copy:ident, $written:ident, $faulted:ident) => {
         /// The table. Its name has the version of the header.
         #[unsafe(no_mangle)]
         static $functions: Functions = Functions::of::<$board>();
@@ -155,13 +157,24 @@ macro_rules! layout {
         #[unsafe(no_mangle)]
         static $resizing: Resizing = Resizing::of::<$board>();
 
-        functions!($board, $task_begins, $task_ends, $note_time, $stop, $live_bytes, $copy, $written, $faulted);
+        functions!(
+            $board,
+            $task_begins,
+            $task_ends,
+            $note_time,
+            $stop,
+            $live_bytes,
+            $is_live,
+            $copy,
+            $written,
+            $faulted
+        );
     };
 }
 
 /// What C calls, under these names.
 macro_rules! functions {
-    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $copy:ident, $written:ident, $faulted:ident) => {
+    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $copy:ident, $written:ident, $faulted:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $task_begins(handle: usize, id: u32, name: *const c_char) -> i32 {
             Books::<$board>::of().task_begins(handle as Address, id, text(name)).into()
@@ -185,6 +198,11 @@ macro_rules! functions {
         #[unsafe(no_mangle)]
         extern "C" fn $live_bytes() -> Address {
             Books::<$board>::of().live_bytes()
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn $is_live(block: usize) -> i32 {
+            Books::<$board>::of().is_live(block).into()
         }
 
         /// # Safety
@@ -224,6 +242,7 @@ layout!(
     heapledger_minimal_note_time,
     heapledger_minimal_stop,
     heapledger_minimal_live_bytes,
+    heapledger_minimal_is_live,
     heapledger_minimal_copy,
     heapledger_minimal_written,
     heapledger_minimal_faulted
@@ -238,6 +257,7 @@ layout!(
     heapledger_minimal_surviving_note_time,
     heapledger_minimal_surviving_stop,
     heapledger_minimal_surviving_live_bytes,
+    heapledger_minimal_surviving_is_live,
     heapledger_minimal_surviving_copy,
     heapledger_minimal_surviving_written,
     heapledger_minimal_surviving_faulted
@@ -252,6 +272,7 @@ layout!(
     heapledger_tasks_note_time,
     heapledger_tasks_stop,
     heapledger_tasks_live_bytes,
+    heapledger_tasks_is_live,
     heapledger_tasks_copy,
     heapledger_tasks_written,
     heapledger_tasks_faulted
@@ -266,6 +287,7 @@ layout!(
     heapledger_tasks_surviving_note_time,
     heapledger_tasks_surviving_stop,
     heapledger_tasks_surviving_live_bytes,
+    heapledger_tasks_surviving_is_live,
     heapledger_tasks_surviving_copy,
     heapledger_tasks_surviving_written,
     heapledger_tasks_surviving_faulted
@@ -280,6 +302,7 @@ layout!(
     heapledger_everything_note_time,
     heapledger_everything_stop,
     heapledger_everything_live_bytes,
+    heapledger_everything_is_live,
     heapledger_everything_copy,
     heapledger_everything_written,
     heapledger_everything_faulted
@@ -294,6 +317,7 @@ layout!(
     heapledger_everything_surviving_note_time,
     heapledger_everything_surviving_stop,
     heapledger_everything_surviving_live_bytes,
+    heapledger_everything_surviving_is_live,
     heapledger_everything_surviving_copy,
     heapledger_everything_surviving_written,
     heapledger_everything_surviving_faulted
@@ -307,6 +331,7 @@ functions!(
     heapledger_note_time,
     heapledger_stop,
     heapledger_live_bytes,
+    heapledger_is_live,
     heapledger_copy,
     heapledger_written,
     heapledger_faulted

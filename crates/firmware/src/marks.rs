@@ -23,7 +23,8 @@ pub(crate) struct Mark {
     context: Cell<usize>,
 }
 
-/// What a call is: a number, so that it fits into a register. The address of its mark, or of that of `new`, plus 1; else one of the two below.
+/// What a call is: a number, so that it fits into a register, and odd if it is a part of another one. The address of its mark, or of that of `new`, plus 1; else one of
+/// the two below.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Entered(usize);
@@ -37,13 +38,14 @@ const KEY_OF_NEW: usize = 0x96E1_5A3C;
 
 impl Entered {
     /// A part of another one, which is entered.
-    pub(crate) const NESTED: Entered = Entered(0);
+    #[cfg(not(feature = "fixed"))]
+    pub(crate) const NESTED: Entered = Entered(1);
     /// One that is entered, without a mark.
-    const UNMARKED: Entered = Entered(1);
+    const UNMARKED: Entered = Entered(0);
 
     /// It is a part of another one.
     pub(crate) fn is_nested(self) -> bool {
-        self == Self::NESTED || self.of_new().is_some()
+        self.0 & 1 != 0
     }
 
     fn mark(address: usize) -> &'static Mark {
@@ -162,7 +164,7 @@ extern "C" fn heapledger_find_mark(cookie: *mut usize, within: Within) -> Entere
 /// It ends. False, if its mark was [spent](Mark::spend).
 #[inline(always)]
 pub(crate) fn leave(entered: Entered, cookie: *mut usize) -> bool {
-    if entered.0 <= 1 || entered.0 & 1 != 0 {
+    if entered == Entered::UNMARKED || entered.is_nested() {
         return true;
     }
     let mark = Entered::mark(entered.0);
