@@ -104,17 +104,22 @@ library() {
     # Calls and addresses that the linker makes shorter. (The compiler says that this may change.)
     case $target in riscv*) set -- "$@" -Ctarget-feature=+relax ;; esac
     "$rustc" --crate-type staticlib --crate-name heapledger_firmware --edition 2024 --target $target -Copt-level=s \
-        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard", "fixed"))' \
+        -Cpanic=abort -Clto=fat -Ccodegen-units=1 -Dwarnings --check-cfg 'cfg(test)' --check-cfg 'cfg(feature, values("guard", "fixed", "hooks"))' \
         --out-dir "$into" -L "$out" --extern heapledger "$@" "$root/crates/firmware/src/lib.rs"
 }
 # The same, of which blocks are guarded.
 guarded_library() { library "$out/guard" --cfg 'feature="guard"'; }
-# The same, built for one firmware. $1: where to; then what for.
+# The same, which tells the firmware of each block.
+hooks_library() { mkdir -p "$out/hooks"; library "$out/hooks" --cfg 'feature="hooks"'; }
+# The same, built for one firmware. $1: where to; $2: what for; then the compiler's options.
 fixed_library() {
-    mkdir -p "$1"
-    HEAPLEDGER_FIXED=$2 library "$1" --cfg 'feature="fixed"'
+    into=$1 fixed_for=$2
+    shift 2
+    mkdir -p "$into"
+    HEAPLEDGER_FIXED=$fixed_for library "$into" --cfg 'feature="fixed"' "$@"
 }
 fixed_for_measure="records=100 sites=512 depth=5 stack=1"
+fixed_for_windows="records=64 sites=64 depth=8 history=16 tasks=4 largest=1048574"
 fixed_for_commands="records=100 sites=512 depth=12 history=200 tasks=3 largest=1048574 clock_bits=8 tick_ns=1000000 actual_sizes=1 stack=1"
 # Firmware in C, if there is a compiler for it: other programs than Debian's rustc, which has libraries of its own.
 c_options="-Os -g -Wall -Wextra -Werror -ffunction-sections -I$root/crates/firmware/include -I$root/e2e/firmware"
@@ -181,6 +186,15 @@ in_c_for_cortex_m3() {
         LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
             -DLAYOUT=HEAPLEDGER_FIXED -c "$root/e2e/firmware/$source.c" -o "$out/fixed_c.o"
         c_link ${source}_c_FIXED --specs=nano.specs "$out/fixed_c.o" $wrap
+    done
+    hooks_library
+    fixed_library "$out/fixed_for_windows" "$fixed_for_windows" --cfg 'feature="hooks"'
+    for layout in TASKS FIXED; do
+        case $layout in TASKS) of=hooks program=windows_c ;; *) of=fixed_for_windows program=windows_c_FIXED ;; esac
+        grouped="-Wl,--start-group -lc $out/$of/libheapledger_firmware.a -Wl,--end-group"
+        LD_LIBRARY_PATH= clang --target=thumbv7m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+            -DLAYOUT=HEAPLEDGER_$layout -c "$root/e2e/firmware/windows.c" -o "$out/windows_c.o"
+        c_link $program --specs=nano.specs "$out/windows_c.o" $wrapped_two
     done
     grouped=$ungrouped
     LD_LIBRARY_PATH= $arm $c_options -c "$root/e2e/firmware/survivor.c" -o "$out/survivor_c.o"
@@ -283,6 +297,9 @@ in_c_for_riscv() {
     done
     c_link faults faults_c "$wrapped"
     c_link faults faults_c_ends "$wrapped" -DENDS
+    hooks_library
+    archive=$out/hooks/libheapledger_firmware.a
+    c_link windows windows_c "$wrapped_two" -DLAYOUT=HEAPLEDGER_TASKS
     archive=$out/libheapledger_firmware.a
     c_link commands commands_c "$wrapped"
     c_link survivor survivor_c "$wrapped_two,--build-id=sha1"
@@ -344,6 +361,7 @@ for target in $targets; do
     link commands commands
     link commands commands_scan --cfg scan
     link survivor survivor
+    link windows windows
     # With blocks that are guarded.
     for guard in light full; do
         for program in commands reach damages; do

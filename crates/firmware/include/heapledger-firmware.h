@@ -44,6 +44,11 @@
  *   HEAPLEDGER_ERRORS            different errors that are kept (8), 200 bytes each
  *   HEAPLEDGER_DAMAGED           void F(const struct heapledger_damage *): damage was found. It neither allocates nor frees
  *
+ * With a library that was built with its feature `hooks`, which needs it:
+ *
+ *   HEAPLEDGER_ENTERED           void F(const struct heapledger_entered *): is told of each block that begins or ends, and of each call that gave none, with interrupts off, once
+ *                                that is in the ledger. It neither allocates nor frees
+ *
  * With HEAPLEDGER_TASKS and HEAPLEDGER_EVERYTHING also:
  *
  *   HEAPLEDGER_HISTORY           freed blocks that are kept: 1 to 65,535
@@ -110,6 +115,16 @@ enum heapledger_kinds {
 /* In place of the number of a heap: the one in which the block's address lies. */
 #define HEAPLEDGER_BY_ADDRESS (-1)
 
+/* What HEAPLEDGER_ENTERED is told, with the feature `hooks`: a block began, one ended (or a free of no block), a call gave none. */
+enum heapledger_what { HEAPLEDGER_BEGAN = 0, HEAPLEDGER_ENDED = 1, HEAPLEDGER_GAVE_NONE = 2 };
+struct heapledger_entered {
+    uint32_t what, kind; /* enum heapledger_kinds; 0 with HEAPLEDGER_GAVE_NONE */
+    const void *block;
+    uint32_t bytes;      /* of one that began */
+    uint32_t live_bytes; /* in all blocks that live now */
+    uint32_t time;       /* in ticks; 0 where they are not recorded */
+};
+
 /* ---- Tasks ---- */
 
 /* A task begins: its handle, a number and a name for reports. 1, or 0: there is no row left. A task that is not told of gets a row without a
@@ -129,6 +144,31 @@ uint32_t heapledger_live_bytes(void);
 
 /* Whether a block that begins there is in the ledger. */
 int heapledger_is_live(const void *block);
+
+/* What was counted: blocks that began and their bytes, blocks that ended and theirs, calls that gave no block, and blocks that found no room in the ledger (which are in none of the
+   others). They go round at the end of 32 bits. */
+struct heapledger_sums {
+    uint32_t allocations, bytes_allocated, frees, bytes_freed, failed_calls, lost;
+};
+
+/* A window in time: what is allocated and freed while it is open. It lies in the firmware's memory, takes nothing of the ledger, and there may be any number. Nobody looks inside. These
+   answer 1; 0: the ledger is in the middle of an update (they were called from within one). */
+struct heapledger_window {
+    uint32_t kept[8];
+};
+int heapledger_window_open(struct heapledger_window *window);
+int heapledger_window_pause(struct heapledger_window *window);  /* or: it is over */
+int heapledger_window_resume(struct heapledger_window *window);
+int heapledger_window_sums(const struct heapledger_window *window, struct heapledger_sums *sums);
+
+/* What a task has done, and what it holds: blocks that it began and their bytes, blocks that it ended, whoever began them; of those that it began, how many live, and their
+   bytes. */
+struct heapledger_account {
+    uint32_t allocations, bytes_allocated, frees, live_blocks, live_bytes;
+};
+/* That of a task, also of one that is gone, by its handle; HEAPLEDGER_INTERRUPTS: of interrupts. It takes one look at each record. 1; 0: there is no row of it. */
+#define HEAPLEDGER_INTERRUPTS (~(uintptr_t)0)
+int heapledger_task_account(uintptr_t handle, struct heapledger_account *account);
 
 /* Copies the ledger to where there is room for so many words (NULL: nowhere), and answers how many it has; 0: it is in the middle of an
    update. */
@@ -382,6 +422,11 @@ extern const struct heapledger_functions heapledger_minimal_surviving_resizing_1
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifdef HEAPLEDGER_ENTERED
+extern void heapledger_told_entered(const struct heapledger_entered *what);
+void heapledger_told_entered(const struct heapledger_entered *what) { HEAPLEDGER_ENTERED(what); }
 #endif
 
 #ifdef HEAPLEDGER_FREERTOS
@@ -684,6 +729,8 @@ extern void HEAPLEDGER_NAME_(task_ends)(uintptr_t handle);
 extern void HEAPLEDGER_NAME_(note_time)(void);
 extern uint32_t HEAPLEDGER_NAME_(live_bytes)(void);
 extern int HEAPLEDGER_NAME_(is_live)(const void *block);
+extern int HEAPLEDGER_NAME_(window_now)(struct heapledger_window *window);
+extern int HEAPLEDGER_NAME_(account)(uintptr_t handle, struct heapledger_account *account);
 extern size_t HEAPLEDGER_NAME_(copy)(uint32_t *to, size_t words);
 extern void HEAPLEDGER_NAME_(stop)(void);
 extern int HEAPLEDGER_NAME_(written)(const uintptr_t *found, struct heapledger_written *what);
@@ -696,6 +743,8 @@ void heapledger_task_ends(uintptr_t handle) { HEAPLEDGER_NAME_(task_ends)(handle
 void heapledger_note_time(void) { HEAPLEDGER_NAME_(note_time)(); }
 uint32_t heapledger_live_bytes(void) { return HEAPLEDGER_NAME_(live_bytes)(); }
 int heapledger_is_live(const void *block) { return HEAPLEDGER_NAME_(is_live)(block); }
+int heapledger_window_open(struct heapledger_window *window) { return HEAPLEDGER_NAME_(window_now)(window); }
+int heapledger_task_account(uintptr_t handle, struct heapledger_account *account) { return HEAPLEDGER_NAME_(account)(handle, account); }
 size_t heapledger_copy(uint32_t *to, size_t words) { return HEAPLEDGER_NAME_(copy)(to, words); }
 void heapledger_stop(void) { HEAPLEDGER_NAME_(stop)(); }
 int heapledger_written(const uintptr_t *found, struct heapledger_written *what) { return HEAPLEDGER_NAME_(written)(found, what); }

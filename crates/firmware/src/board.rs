@@ -256,6 +256,11 @@ macro_rules! layout {
             fn is_in_interrupt() -> bool {
                 told().interrupt() != 0
             }
+            #[cfg(feature = "hooks")]
+            #[inline(always)]
+            fn entered(what: &heapledger::chip::Entered<'_, Self>) {
+                crate::telling::entered(what);
+            }
             #[cfg(feature = "guard")]
             #[inline(always)]
             fn guarded() -> &'static [heapledger::chip::GuardedHeap] {

@@ -114,6 +114,11 @@ unsafe impl Board for Fixed {
             unsafe { heapledger_told_scarce() };
         }
     }
+    #[cfg(feature = "hooks")]
+    #[inline(always)]
+    fn entered(what: &heapledger::chip::Entered<'_, Self>) {
+        crate::telling::entered(what);
+    }
     #[inline(always)]
     fn stack(from: Frame, frames: &mut FrameList) {
         if const { said(TEXT, "stack") == CALLER } { from.caller(frames) } else { Walk::stack(from, frames) }

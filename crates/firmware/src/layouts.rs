@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::ffi::{CStr, c_char};
 
 use heapledger::chip::Reallocated::{Failed, Freed, Gave};
-use heapledger::chip::{Address, Books, Frame, InRealloc, Kind, NewBlock, Placed};
+use heapledger::chip::{Address, Books, ChipAccount, ChipWindow, Frame, InRealloc, Kind, NewBlock, Placed};
 
 #[cfg(not(feature = "fixed"))]
 use crate::board::{Everything, EverythingSurviving, Minimal, MinimalSurviving, Tasks, TasksSurviving};
@@ -149,7 +149,7 @@ macro_rules! survivor {
 
 #[cfg(not(feature = "fixed"))]
 macro_rules! layout {
-    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $copy:ident, $written:ident, $faulted:ident) => {
+    ($board:ident, $functions:ident, $resizing:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $window:ident, $account:ident, $copy:ident, $written:ident, $faulted:ident) => {
         /// The table. Its name has the version of the header.
         #[unsafe(no_mangle)]
         static $functions: Functions = Functions::of::<$board>();
@@ -165,6 +165,8 @@ macro_rules! layout {
             $stop,
             $live_bytes,
             $is_live,
+            $window,
+            $account,
             $copy,
             $written,
             $faulted
@@ -174,7 +176,7 @@ macro_rules! layout {
 
 /// What C calls, under these names.
 macro_rules! functions {
-    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $copy:ident, $written:ident, $faulted:ident) => {
+    ($board:ident, $task_begins:ident, $task_ends:ident, $note_time:ident, $stop:ident, $live_bytes:ident, $is_live:ident, $window:ident, $account:ident, $copy:ident, $written:ident, $faulted:ident) => {
         #[unsafe(no_mangle)]
         extern "C" fn $task_begins(handle: usize, id: u32, name: *const c_char) -> i32 {
             Books::<$board>::of().task_begins(handle as Address, id, text(name)).into()
@@ -203,6 +205,23 @@ macro_rules! functions {
         #[unsafe(no_mangle)]
         extern "C" fn $is_live(block: usize) -> i32 {
             Books::<$board>::of().is_live(block).into()
+        }
+
+        /// # Safety
+        /// There is room for a window.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $window(to: *mut ChipWindow<Address>) -> i32 {
+            // SAFETY: the caller's promise.
+            Books::<$board>::of().window().map(|window| unsafe { to.write(window) }).is_some().into()
+        }
+
+        /// # Safety
+        /// There is room for an account.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $account(task: usize, to: *mut ChipAccount<Address>) -> i32 {
+            let account = Books::<$board>::of().account(task as Address);
+            // SAFETY: the caller's promise.
+            account.map(|account| unsafe { to.write(account) }).is_some().into()
         }
 
         /// # Safety
@@ -243,6 +262,8 @@ layout!(
     heapledger_minimal_stop,
     heapledger_minimal_live_bytes,
     heapledger_minimal_is_live,
+    heapledger_minimal_window_now,
+    heapledger_minimal_account,
     heapledger_minimal_copy,
     heapledger_minimal_written,
     heapledger_minimal_faulted
@@ -258,6 +279,8 @@ layout!(
     heapledger_minimal_surviving_stop,
     heapledger_minimal_surviving_live_bytes,
     heapledger_minimal_surviving_is_live,
+    heapledger_minimal_surviving_window_now,
+    heapledger_minimal_surviving_account,
     heapledger_minimal_surviving_copy,
     heapledger_minimal_surviving_written,
     heapledger_minimal_surviving_faulted
@@ -273,6 +296,8 @@ layout!(
     heapledger_tasks_stop,
     heapledger_tasks_live_bytes,
     heapledger_tasks_is_live,
+    heapledger_tasks_window_now,
+    heapledger_tasks_account,
     heapledger_tasks_copy,
     heapledger_tasks_written,
     heapledger_tasks_faulted
@@ -288,6 +313,8 @@ layout!(
     heapledger_tasks_surviving_stop,
     heapledger_tasks_surviving_live_bytes,
     heapledger_tasks_surviving_is_live,
+    heapledger_tasks_surviving_window_now,
+    heapledger_tasks_surviving_account,
     heapledger_tasks_surviving_copy,
     heapledger_tasks_surviving_written,
     heapledger_tasks_surviving_faulted
@@ -303,6 +330,8 @@ layout!(
     heapledger_everything_stop,
     heapledger_everything_live_bytes,
     heapledger_everything_is_live,
+    heapledger_everything_window_now,
+    heapledger_everything_account,
     heapledger_everything_copy,
     heapledger_everything_written,
     heapledger_everything_faulted
@@ -318,6 +347,8 @@ layout!(
     heapledger_everything_surviving_stop,
     heapledger_everything_surviving_live_bytes,
     heapledger_everything_surviving_is_live,
+    heapledger_everything_surviving_window_now,
+    heapledger_everything_surviving_account,
     heapledger_everything_surviving_copy,
     heapledger_everything_surviving_written,
     heapledger_everything_surviving_faulted
@@ -332,6 +363,8 @@ functions!(
     heapledger_stop,
     heapledger_live_bytes,
     heapledger_is_live,
+    heapledger_window_open,
+    heapledger_task_account,
     heapledger_copy,
     heapledger_written,
     heapledger_faulted

@@ -57,6 +57,10 @@ mod marks;
 mod processor;
 #[cfg(all(target_os = "none", target_pointer_width = "32"))]
 mod stub;
+#[cfg(all(target_os = "none", target_pointer_width = "32", feature = "hooks"))]
+mod telling;
+#[cfg(all(target_os = "none", target_pointer_width = "32"))]
+mod windows;
 
 /// Who enters what is told.
 #[cfg(all(target_os = "none", target_pointer_width = "32", not(feature = "fixed")))]

@@ -76,6 +76,7 @@ mod guard;
 mod guarded;
 mod guarded_heap;
 mod lent;
+mod peak;
 #[cfg(target_arch = "riscv32")]
 pub mod riscv;
 mod sending;
@@ -98,10 +99,11 @@ pub use guarded_heap::{GuardBits, GuardedHeap, guard_words};
 pub use heapledger_format::Kind;
 pub use heapledger_format::errors::{ErrorKind, FoundAt};
 pub use heapledger_recorder::chip::{
-    Caller, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock, NewError, RegionBytes, Room, Running,
-    Shape, Word,
+    Caller, ChipAccount, ChipSums, ChipWindow, Clock, Config, HeapDescription, InRealloc, LiveBlock, NewBlock,
+    NewError, RegionBytes, Room, Running, Shape, Word,
 };
 pub use heapledger_recorder::policy::Reallocated;
+pub use peak::PeakWatch;
 pub use sending::Sending;
 pub use sweep::{Sweep, Swept};
 pub use walk::{Frame, FrameList, Stacks, main_stack_end};

@@ -55,6 +55,7 @@ mod room;
 mod shape;
 mod sites;
 mod tasks;
+mod windows;
 mod word;
 
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub use live::LiveBlock;
 pub use memory::{Cells, Memory, Table};
 pub use room::Room;
 pub use shape::Shape;
+pub use windows::{ChipAccount, ChipSums, ChipWindow};
 pub use word::Word;
 
 use crate::backend::Slot;

@@ -140,6 +140,8 @@ pub enum Entered<'c, B> {
         caller: &'c Caller<'c, Address>,
         /// When, in ticks of the ledger; 0 where time is not recorded.
         time: Address,
+        /// Bytes asked for in all blocks that live now.
+        live_bytes: Address,
         /// Nobody else makes one of these.
         alone: AloneOn<B>,
     },
@@ -153,6 +155,8 @@ pub enum Entered<'c, B> {
         caller: &'c Caller<'c, Address>,
         /// When.
         time: Address,
+        /// Bytes asked for in all blocks that live now.
+        live_bytes: Address,
         /// Nobody else makes one of these.
         alone: AloneOn<B>,
     },

@@ -5,8 +5,8 @@
 
 use super::lent::{BoardRegion, Lent};
 use super::{
-    Address, AloneOn, Caller, ChipBoot, Entered, Frame, FrameList, FrameRoom, InRealloc, Kind, LiveBlock, NewBlock, On,
-    Placed, Running, Word,
+    Address, AloneOn, Caller, ChipAccount, ChipBoot, ChipSums, ChipWindow, Entered, Frame, FrameList, FrameRoom,
+    InRealloc, Kind, LiveBlock, NewBlock, On, Placed, Running, Word,
 };
 use core::marker::PhantomData;
 use heapledger_format::GlobalCounter;
@@ -205,7 +205,7 @@ impl<B: Placed> Books<B> {
             if block.address == 0 {
                 Self::failed(ledger);
             } else {
-                Self::begun(block, caller, ledger.figure(GlobalCounter::LastTime));
+                Self::begun(block, caller, ledger.figure(GlobalCounter::LastTime), ledger);
             }
             is_entered
         });
@@ -222,7 +222,7 @@ impl<B: Placed> Books<B> {
     pub fn freed(self, address: Address, by: Kind, from: Frame) -> bool {
         let known = self.note(Missed::Free, from, |ledger, caller| {
             let is_known = ledger.freed(address, by, caller);
-            Self::over((address, by), caller, ledger.figure(GlobalCounter::LastTime));
+            Self::over((address, by), caller, ledger.figure(GlobalCounter::LastTime), ledger);
             is_known
         });
         known.unwrap_or(false)
@@ -290,10 +290,10 @@ impl<B: Placed> Books<B> {
             // The ledger has both at the time at which it began.
             let time = detached.as_ref().map_or_else(|| ledger.figure(GlobalCounter::LastTime), InRealloc::time);
             if old != 0 && !matches!(outcome, Reallocated::Failed) {
-                Self::over((old, by), caller, time);
+                Self::over((old, by), caller, time, ledger);
             }
             match outcome {
-                Reallocated::Gave(block) => Self::begun(&block, caller, time),
+                Reallocated::Gave(block) => Self::begun(&block, caller, time, ledger),
                 Reallocated::Freed => {}
                 Reallocated::Failed => Self::failed(ledger),
             }
@@ -304,16 +304,17 @@ impl<B: Placed> Books<B> {
 
     /// Tells the board of a block.
     #[inline(always)]
-    fn begun(block: &NewBlock<Address>, caller: &Caller<'_, Address>, time: Address) {
+    fn begun(block: &NewBlock<Address>, caller: &Caller<'_, Address>, time: Address, ledger: &Lent<B>) {
         let (kind, address, size, alone) = (block.kind, block.address, block.size, AloneOn::new());
-        B::entered(&Entered::Block { kind, address, size, caller, time, alone });
+        let live_bytes = ledger.figure(GlobalCounter::LiveBytes);
+        B::entered(&Entered::Block { kind, address, size, caller, time, live_bytes, alone });
     }
 
     /// Tells the board of the end of one.
     #[inline(always)]
-    fn over((address, by): (Address, Kind), caller: &Caller<'_, Address>, time: Address) {
-        let alone = AloneOn::new();
-        B::entered(&Entered::End { by, address, caller, time, alone });
+    fn over((address, by): (Address, Kind), caller: &Caller<'_, Address>, time: Address, ledger: &Lent<B>) {
+        let (live_bytes, alone) = (ledger.figure(GlobalCounter::LiveBytes), AloneOn::new());
+        B::entered(&Entered::End { by, address, caller, time, live_bytes, alone });
     }
 
     /// Tells the board of a call that gave none.
@@ -365,6 +366,28 @@ impl<B: Placed> Books<B> {
     /// Bytes asked for in all blocks that live.
     pub fn live_bytes(self) -> Address {
         self.lend(|ledger| ledger.figure(GlobalCounter::LiveBytes)).unwrap_or(0)
+    }
+
+    /// The most bytes asked for that lived at a time, since the ledger began; for another beginning there is [`PeakWatch`](super::PeakWatch).
+    pub fn peak_bytes(self) -> Address {
+        self.lend(|ledger| ledger.figure(GlobalCounter::PeakBytes)).unwrap_or(0)
+    }
+
+    /// What was counted so far. Zeros, if somebody has the ledger.
+    pub fn sums(self) -> ChipSums<Address> {
+        self.lend(|ledger| ledger.sums()).unwrap_or_default()
+    }
+
+    /// A window in time that opens now: what is allocated and freed from now on. `None`, if somebody has the ledger. [`ChipWindow::sums`] of [`Books::sums`] is what it has;
+    /// [`Books::live_after`] of [`ChipWindow::after`] is the first block that began in it and lives.
+    pub fn window(self) -> Option<ChipWindow<Address>> {
+        self.lend(|ledger| ledger.window())
+    }
+
+    /// What a task has done, and what it holds; with all ones for its handle, what interrupts have. It takes one look at each record. `None`, if there is no row of
+    /// it, or somebody has the ledger.
+    pub fn account(self, handle: Address) -> Option<ChipAccount<Address>> {
+        self.lend(|ledger| ledger.account(handle)).flatten()
     }
 
     /// Copies the ledger, word by word, to carry it off; as many words as there is room for. Returns how many it has: 0, if somebody is

@@ -57,6 +57,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         self.get_part(Self::task(row), thread::handle(S::Word::SIZE), S::WORD_BYTES)
     }
 
+    /// A figure of a row, at its place in bytes.
+    pub(super) fn task_figure(&self, row: ThreadRow, place: usize) -> S::Word {
+        self.get_part(Self::task(row), place, S::WORD_BYTES)
+    }
+
     fn name_task(&mut self, row: ThreadRow, id: u32, name: &[u8]) {
         self.put_part(Self::task(row), thread::id(S::Word::SIZE), 4, S::Word::cut(u64::from(id)));
         let (table, nth) = Self::task(row);
