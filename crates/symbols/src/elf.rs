@@ -127,6 +127,11 @@ impl Image {
         self.code.is_empty() || self.code_around(address).is_some()
     }
 
+    /// Whether the file says that instructions lie at `address`.
+    pub(crate) fn is_known_code(&self, address: u64) -> bool {
+        self.code_around(address).is_some()
+    }
+
     /// Whether debug information may be believed that claims these addresses for code. Of what the linker threw away it says that it
     /// begins at 0. Where that is code all the same, in flash, only the function is believed that symbols know there.
     pub(crate) fn is_claim_of_code(&self, begin: u64, end: u64) -> bool {

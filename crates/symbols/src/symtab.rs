@@ -13,6 +13,8 @@ use crate::elf::{Image, until_nul};
 const SYMBOLS_MAX: usize = 8 << 20;
 /// Longest symbol name read.
 const NAME_MAX: usize = 64 * 1024;
+/// Bytes that a name without size reaches at most where no code is known to lie: in a chip's ROM, of which a linker script tells where some functions begin.
+const UNKNOWN_CODE_BYTES: u64 = 16 << 10;
 /// Symbols looked at for one address. More overlap only in forged files.
 const STEPS_MAX: usize = 4096;
 
@@ -118,7 +120,9 @@ impl SymbolTable {
                 while self.symbols.get(next_start).is_some_and(|next| next.start <= symbol.start) {
                     next_start += 1;
                 }
-                let bound = images.iter().find_map(|image| image.code_end(symbol.start));
+                let is_of_chip = images.iter().all(|image| !image.is_64);
+                let unknown = || is_of_chip.then(|| symbol.start.saturating_add(UNKNOWN_CODE_BYTES));
+                let bound = images.iter().find_map(|image| image.code_end(symbol.start)).or_else(unknown);
                 let next = self.symbols.get(next_start).map(|next| next.start);
                 next.into_iter().chain(bound).min().unwrap_or(symbol.start)
             };
@@ -188,15 +192,24 @@ fn function<S: Sym<Endian = Endianness>>(
     };
     let section = entry.st_shndx(endian);
     let mut start: u64 = entry.st_value(endian).into();
-    if section == elf::SHN_UNDEF || section == elf::SHN_ABS || section == elf::SHN_COMMON || entry.st_name(endian) == 0
-    {
+    if section == elf::SHN_UNDEF || section == elf::SHN_COMMON || entry.st_name(endian) == 0 {
         return None;
     }
-    if image.is_arm && !is_label {
+    // Functions of a chip's ROM have a place, and no section; on larger machines such symbols are numbers.
+    let is_absolute = section == elf::SHN_ABS;
+    if is_absolute && (image.is_64 || start == 0) {
+        return None;
+    }
+    if image.is_arm && (!is_label || is_absolute) {
         // The lowest bit says "Thumb" and is no part of the address.
         start &= !1;
     }
-    if !image.is_code(start) {
+    // (A label that a linker script has given a place within the code is none of its functions.)
+    let is_there = match is_absolute {
+        true => !is_label || !image.is_known_code(start),
+        false => image.is_code(start),
+    };
+    if !is_there {
         return None;
     }
     let symbol = Symbol {

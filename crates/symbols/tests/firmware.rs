@@ -152,3 +152,58 @@ fn labels_of_assemblers_and_compilers_name_nothing() {
         assert_eq!(function(&resolved.frames[0]), expected, "{address:#x}");
     }
 }
+
+/// A ROM of which there is nothing but where its functions lie: in a file of its own, whose symbols say what they are and how long; or told by the linker script of
+/// a firmware, as numbers.
+#[test]
+fn functions_of_a_rom_that_are_absolute_symbols_have_names() {
+    for (target, flags, thumb) in
+        [("thumbv7m-none-eabi", &[][..], 1u64), ("riscv32-none-elf", &["-march=rv32imac", "-mno-relax"], 0)]
+    {
+        let scratch = Scratch::new();
+        let target_flag = format!("--target={target}");
+        let of_rom = |name: &str, address: u64, bytes: u64| {
+            let address = address | thumb;
+            format!(" .globl {name}\n .set {name}, {address:#x}\n .type {name}, %function\n .size {name}, {bytes}\n")
+        };
+        let rom = of_rom("rom_malloc", 0x4000_0100, 0x40) + &of_rom("rom_free", 0x4000_0140, 0x20);
+        scratch.write("rom.s", &rom);
+        let compiled = |source: &str, object: &str| {
+            let mut arguments = vec![target_flag.as_str(), "-c", source, "-o", object];
+            arguments.extend(flags);
+            scratch.run("clang", &arguments);
+        };
+        compiled("rom.s", "rom.o");
+        scratch.run("ld.lld", &["rom.o", "-e0", "-o", "rom.elf"]);
+        assert!(scratch.run("nm", &["rom.elf"]).contains(" A rom_malloc"), "{target}: it is not absolute");
+        let names = |file: &str, addresses: &[u64]| -> Vec<String> {
+            let (resolved, _) = resolve(&scratch.options(), &scratch.path(file), &[], addresses);
+            resolved.iter().map(|resolved| shown(resolved).concat()).collect()
+        };
+        assert_eq!(
+            names("rom.elf", &[0x4000_0100, 0x4000_013e, 0x4000_0140, 0x4000_015e]),
+            ["rom_malloc ??:0", "rom_malloc ??:0", "rom_free ??:0", "rom_free ??:0"],
+            "{target}"
+        );
+        // Behind the last one is nothing that is known.
+        assert!(!names("rom.elf", &[0x4000_0160])[0].contains("rom_"), "{target}");
+
+        scratch.write("fw.c", "int of_rom(int); int Reset(void) { return of_rom(3) + 1; }");
+        let script = format!(
+            "SECTIONS {{ . = 0x8000; .text : {{ *(.text*) }} /DISCARD/ : {{ *(.ARM.exidx*) *(.note*) *(.comment*) }} }}\n\
+             of_rom = {:#x}; other_of_rom = {:#x}; stack_bytes = 0x8002;",
+            0x4000_0200 | thumb,
+            0x4000_0300 | thumb
+        );
+        scratch.write("fw.ld", &script);
+        compiled("fw.c", "fw.o");
+        scratch.run("ld.lld", &["-Tfw.ld", "-eReset", "fw.o", "-o", "fw.elf"]);
+        assert_eq!(
+            names("fw.elf", &[0x4000_0200, 0x4000_02fe, 0x4000_0300, 0x8002]),
+            ["of_rom ??:0", "of_rom ??:0", "other_of_rom ??:0", "Reset ??:0"],
+            "{target}"
+        );
+        // So far from the last one nobody knows.
+        assert!(!names("fw.elf", &[0x4001_0000])[0].contains("of_rom"), "{target}");
+    }
+}
