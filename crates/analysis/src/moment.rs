@@ -45,6 +45,8 @@ pub struct FoundBy {
     pub moment: Moment,
     /// Whether the core dump ends early.
     pub cut: bool,
+    /// Whether bytes of it were changed on the way, as its checksum says.
+    pub altered: bool,
 }
 
 impl FoundBy {
@@ -79,6 +81,7 @@ impl FoundBy {
             has_addresses: found.has_addresses,
             moment,
             cut: found.cut,
+            altered: found.altered,
         }))
     }
 }

@@ -6,7 +6,7 @@ use heapledger_format::chip_guard as guard;
 use crate::coredump::{Elf, MemoryImage};
 use crate::file::LedgerFile;
 use crate::program::ProgramMemory;
-use crate::{Ledger, SourceError, hex};
+use crate::{Ledger, SourceError, esp, hex};
 
 /// What the guard of a chip's blocks says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,10 @@ impl Ledger {
             Elf::Other => Err(SourceError::NoMemory(image)),
             Elf::None if hex::is_hex(begin.get(..there).unwrap_or_default()) => {
                 let (memory, image) = hex::decode(&file)?;
+                Ok(ProgramMemory::of_image(memory.within(image.parts_from(0))))
+            }
+            Elf::None if self.found().is_some_and(|found| found.is_core) => {
+                let (memory, image) = esp::open(&file, begin.get(..there).unwrap_or_default())?;
                 Ok(ProgramMemory::of_image(memory.within(image.parts_from(0))))
             }
             Elf::None => {

@@ -68,6 +68,10 @@ pub(crate) struct MemoryImage {
     pub(crate) signal: Option<u32>,
     /// Whether the file ends before what its headers tell of.
     pub(crate) cut: bool,
+    /// Whether bytes were changed on the way, as a checksum says.
+    pub(crate) altered: bool,
+    /// Whether ESP-IDF has written it.
+    pub(crate) is_esp: bool,
 }
 
 /// What an ELF file is.

@@ -108,6 +108,16 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A core dump of ESP-IDF as text, with a line that is none.
+    #[error("{} is a damaged core dump of ESP-IDF: line {line}: {reason}", path.display())]
+    EspLines {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// It was said where memory was in a file that says so itself.
     #[error("{} says itself where its memory was: leave --base away", .0.display())]
     HasAddresses(PathBuf),
@@ -127,6 +137,7 @@ pub enum SourceError {
         "{} holds no ledger and leads to none: {}",
         path.display(),
         if *cut { "the file ends early, and what is missing may have been it" }
+        else if *is_esp { "ESP-IDF saves stacks of tasks alone, unless CONFIG_ESP_COREDUMP_CAPTURE_DRAM says more (or HEAPLEDGER_SECTION has the ledger in \".dram2.coredump\")" }
         else { "its process was not recorded by heapledger" }
     )]
     CoreWithout {
@@ -134,6 +145,8 @@ pub enum SourceError {
         path: PathBuf,
         /// Whether the file ends before its headers say.
         cut: bool,
+        /// Whether ESP-IDF has written it.
+        is_esp: bool,
     },
     /// A core dump of a forked child, which is not recorded.
     #[error(

@@ -11,9 +11,9 @@ use heapledger_format::session::ending;
 
 use crate::coredump::{Elf, MemoryImage};
 use crate::file::LedgerFile;
-use crate::hex;
 use crate::search::{Anchor, Hit, memory, search};
 use crate::{Ledger, SourceError};
+use crate::{esp, hex};
 
 /// Most entries of a directory that are looked at for a finished ledger.
 const ENTRIES_MAX: usize = 100_000;
@@ -89,6 +89,8 @@ pub struct Found {
     pub written: Option<SystemTime>,
     /// Whether the file ends before its headers say, or without its last record.
     pub cut: bool,
+    /// Whether bytes were changed on the way, as a checksum says.
+    pub altered: bool,
 }
 
 /// The ledger that `file` holds or leads to; `None` if `file` is, or should be, a ledger itself.
@@ -122,6 +124,13 @@ pub(crate) fn open_inside(file: &LedgerFile, options: ImageOptions) -> Result<Op
             let opened = open_image(&memory, &image, options)?;
             opened.map_or_else(|| not_a_ledger("a hex file without a ledger"), |opened| Ok(Some(opened)))
         }
+        Elf::None
+            if esp::is_core_text(begin) || esp::is_dump(begin) || is_text(begin) && esp::has_core_text(file.path()) =>
+        {
+            has_own(file)?;
+            let (memory, image) = esp::open(file, begin)?;
+            open_core(&memory, &image, options).map(Some)
+        }
         Elf::None => {
             let bytes = file.metadata()?.len();
             if options.base.is_some_and(|base| base.checked_add(bytes).is_none()) {
@@ -138,6 +147,11 @@ pub(crate) fn open_inside(file: &LedgerFile, options: ImageOptions) -> Result<Op
             Ok(opened.filter(|opened| !is_itself(opened)))
         }
     }
+}
+
+/// Whether a file that begins so has lines.
+fn is_text(begin: &[u8]) -> bool {
+    !begin.contains(&0)
 }
 
 /// Whether what begins with a ledger may be an image of memory that begins with it, and has others behind it: one of a chip, which is as long as its
@@ -168,6 +182,7 @@ fn found(file: &LedgerFile, image: &MemoryImage, source: FoundIn, ledgers: &[u64
         signal: image.signal.filter(|signal| *signal != 0),
         written: file.metadata().and_then(|data| data.modified().map_err(|reason| file.failed(reason))).ok(),
         cut: image.cut,
+        altered: image.altered,
     }
 }
 
@@ -226,7 +241,7 @@ fn open_core(file: &LedgerFile, core: &MemoryImage, options: ImageOptions) -> Re
     }
     match mapped {
         Some(mapped) if !core.cut => Err(of_child(file, &mapped.path)),
-        _ => Err(SourceError::CoreWithout { path: file.path().to_owned(), cut: core.cut }),
+        _ => Err(SourceError::CoreWithout { path: file.path().to_owned(), cut: core.cut, is_esp: core.is_esp }),
     }
 }
 

@@ -27,9 +27,15 @@ fn record(line: &[u8]) -> Option<Result<Record, ihex::ReaderError>> {
 }
 
 /// Reads a file from its beginning on, wherever others have read it.
-struct FromStart<'f> {
+pub(crate) struct FromStart<'f> {
     file: &'f LedgerFile,
     at: u64,
+}
+
+impl<'f> FromStart<'f> {
+    pub(crate) fn new(file: &'f LedgerFile) -> Self {
+        FromStart { file, at: 0 }
+    }
 }
 
 impl Read for FromStart<'_> {
@@ -51,7 +57,7 @@ impl Read for FromStart<'_> {
 pub(crate) fn decode(file: &LedgerFile) -> Result<(LedgerFile, MemoryImage), SourceError> {
     let memory = memfd_create("memory", MFdFlags::MFD_CLOEXEC).map_err(|reason| file.failed(reason.into()))?;
     let memory = File::from(memory);
-    let mut lines = BufReader::new(FromStart { file, at: 0 });
+    let mut lines = BufReader::new(FromStart::new(file));
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     let (mut upper, mut number, mut has_end) = (0u64, 0u64, false);
     let mut line = Vec::new();

@@ -35,6 +35,7 @@ mod coredump;
 mod damage;
 mod decode;
 mod error;
+mod esp;
 mod family;
 mod file;
 mod finish;
@@ -65,6 +66,7 @@ mod told;
 pub use chip_guard::{ChipGuard, ChipHeap};
 pub use damage::Damage;
 pub use error::SourceError;
+pub use esp::{has_core_text, is_core_text};
 pub use family::{
     Family, FamilyEnded, FamilyHead, FamilyLine, FamilyLoss, FamilyMemory, FamilyProcess, FamilyWriter, Member,
     MemberEnd, MemberLedger, ProcessKey, ProcessTree, SESSION_FILE, TreeProcess,

@@ -305,6 +305,9 @@ fn moment(found: &FoundBy) -> String {
     if found.cut {
         text.push_str(if found.is_core { " The core dump itself ends early." } else { " The file itself ends early." });
     }
+    if found.altered {
+        text.push_str(" By its checksum, bytes of it were changed on the way: any figure may be wrong.");
+    }
     text
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use heapledger_logs::log::{LogLedger, is_ledger_or_program, is_log, read_streams};
-use heapledger_source::{WhichLedger, is_hex};
+use heapledger_source::{WhichLedger, has_core_text, is_core_text, is_hex};
 
 use super::FromLog;
 
@@ -98,7 +98,12 @@ pub(super) fn log_at(path: &OsStr, from: Option<FromLog>) -> Result<Option<Box<d
     }
     let Ok(file) = File::open(shown) else { return Ok(None) };
     let mut begin = Vec::new();
-    if (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_err() || is_hex(&begin) || !is_log(&begin) {
+    let is_read = (&file).take(BEGIN_BYTES).read_to_end(&mut begin).is_ok();
+    if !is_read || is_hex(&begin) || is_core_text(&begin) || !is_log(&begin) {
+        return Ok(None);
+    }
+    // A core dump of ESP-IDF may stand in the log of its device.
+    if !begin.contains(&0) && has_core_text(shown) {
         return Ok(None);
     }
     io::Seek::rewind(&mut &file).with_context(failed)?;
