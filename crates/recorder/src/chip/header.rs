@@ -4,7 +4,7 @@
 //! a copy of it. It is kept in *units*, numbers of 4 bytes, for words of either size.
 
 use super::ChipLedger;
-use super::memory::{Memory, Table, half_ordered, ones, shift};
+use super::memory::{Memory, Table, half_ordered, ones, ordered, shift};
 use super::plan::{BUILD_ID, FURTHER, SECTIONS, SectionPlan, further_count, guard_rows};
 use super::shape::{Fixed, Shape, counter_word};
 use super::word::Word;
@@ -198,7 +198,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     #[cold]
     #[inline(never)]
     pub(super) fn set_up(&mut self) {
-        for word in self.region.words_mut().iter_mut().take(S::room().words as usize) {
+        for word in self.region.words_mut().get_mut(..S::room().words as usize).unwrap_or(&mut []) {
             *word = S::Word::ZERO;
             // Else it becomes a call of `memset`, which would be linked for this alone.
             compiler_fence(Ordering::SeqCst);
@@ -218,8 +218,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
         // (A loop would be longer.)
         let [first, second, third, fourth] = FURTHER;
-        self.set_word(further_word::<S>(0).wrapping_sub(1), S::Word::cut(first as u64));
-        self.set_word(further_word::<S>(1).wrapping_sub(1), S::Word::cut(second as u64));
+        let further = Table { at: further_word::<S>(0).wrapping_sub(1), words: 4, count: 1 };
+        if let [one, _, other, _] = self.region.element_mut(further, 0) {
+            *one = ordered::<S>(S::Word::cut(first as u64));
+            *other = ordered::<S>(S::Word::cut(second as u64));
+        }
         if S::HAS_GUARD {
             self.set_word(further_word::<S>(2).wrapping_sub(1), S::Word::cut(third as u64));
             self.set_word(further_word::<S>(3).wrapping_sub(1), S::Word::cut(fourth as u64));

@@ -31,6 +31,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
                     self.release_slot(slot);
                     return self.not_entered(TallyCounter::LostNoIndex, block.size);
                 }
+                self.void_slot(slot);
                 self.enter(slot, &block, (number, time), (site, row));
                 true
             }

@@ -7,6 +7,7 @@ use super::tasks::Row;
 use super::word::Word;
 use super::{ChipLedger, NewBlock};
 use crate::backend::Slot;
+use core::sync::atomic::{Ordering, compiler_fence};
 use heapledger_format::header::State;
 use heapledger_format::{GlobalCounter, Kind, Site, TallyCounter};
 
@@ -66,12 +67,20 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         Some(slot)
     }
 
+    /// The record in a slot is none any more: the slot stays with the caller.
+    #[inline(always)]
+    pub(super) fn void_slot(&mut self, slot: Slot) {
+        clear::<S>(self.record_mut(slot), S::NUMBER);
+        compiler_fence(Ordering::SeqCst);
+    }
+
     /// Makes a slot vacant.
     #[inline(always)]
     pub(super) fn release_slot(&mut self, slot: Slot) {
         let next = self.word(S::NOTES.free);
         let record = self.record_mut(slot);
         clear::<S>(record, S::NUMBER);
+        compiler_fence(Ordering::SeqCst);
         clear::<S>(record, S::ADDRESS);
         fill::<S>(record, S::ADDRESS, next);
         self.set_word(S::NOTES.free, S::Word::cut(u64::from(slot.0.wrapping_add(1))));
@@ -118,7 +127,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             _ => S::Word::ZERO,
         };
         let record = self.record_mut(slot);
-        set::<S>(record, S::NUMBER, S::Word::ZERO);
+        // (A word of its own is 0 already: the slot is vacant.)
+        let is_word = usize::from(S::NUMBER.width_bits) == S::WORD_BYTES.wrapping_mul(8);
+        if !is_word {
+            set::<S>(record, S::NUMBER, S::Word::ZERO);
+        }
         set::<S>(record, S::ADDRESS, block.address);
         set::<S>(record, S::SIZE, block.size);
         set::<S>(record, S::TIME, time);
@@ -127,7 +140,14 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         set::<S>(record, S::KIND, S::Word::cut(u64::from(block.kind.number())));
         set::<S>(record, S::THREAD, row.figure());
         set::<S>(record, S::HEAP, S::Word::cut(u64::from(heap)));
-        fill::<S>(record, S::NUMBER, number.plus(S::Word::cut(1)));
+        // A reset may come between any two stores: what has a number is whole.
+        compiler_fence(Ordering::SeqCst);
+        let commit = number.plus(S::Word::cut(1));
+        if is_word {
+            set::<S>(record, S::NUMBER, commit)
+        } else {
+            fill::<S>(record, S::NUMBER, commit)
+        }
         let most = ones::<S>(S::SIZE.width_bits);
         let is_escaped = S::EXCESS.width_bits != 0 && excess >= ones::<S>(S::EXCESS.width_bits);
         if is_escaped || block.size >= most {
@@ -168,6 +188,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         // The ring lies behind the records.
         let (record, entry) = self.region.elements((Self::records(), slot.0), (ring, place));
         set::<S>(entry, S::FREED_NUMBER, S::Word::ZERO);
+        compiler_fence(Ordering::SeqCst);
         for (to, from) in entry.iter_mut().zip(record) {
             *to = *from;
         }
@@ -175,6 +196,7 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         set::<S>(entry, S::FREED_SITE, S::Word::cut(u64::from(end.site.0)));
         set::<S>(entry, S::FREED_BY, S::Word::cut(u64::from(end.by.number())));
         set::<S>(entry, S::FREED_THREAD, end.row.figure());
+        compiler_fence(Ordering::SeqCst);
         fill::<S>(entry, S::FREED_NUMBER, end.number.plus(S::Word::cut(1)));
         self.count(TallyCounter::HistoryEntered);
         let next = place.wrapping_add(1);
