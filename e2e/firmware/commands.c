@@ -143,9 +143,12 @@ __attribute__((noinline)) void interrupted(void)
     __asm__ volatile("");
 }
 
+/* What random numbers begin with: `cargo xtask firmware` changes it in the linked file. */
+const volatile uint32_t FIRST_RANDOM = 1;
+
 void start(void)
 {
-    uint32_t random = 1, round;
+    uint32_t random = FIRST_RANDOM, round;
 #ifdef __riscv
     __asm__ volatile("csrs mie, %0\n\tcsrs mstatus, %0" : : "r"(8));
 #endif

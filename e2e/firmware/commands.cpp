@@ -126,6 +126,10 @@ extern "C" void Tick()
     command = 0;
 }
 
+/* What random numbers begin with: `cargo xtask firmware` changes it in the linked file. */
+extern const volatile uint32_t FIRST_RANDOM;
+const volatile uint32_t FIRST_RANDOM = 1;
+
 extern "C" void start()
 {
     heapledger_task_begins(0x1000, 1, "first");
@@ -137,7 +141,7 @@ extern "C" void start()
     } catch (const std::bad_alloc &) {
         exception_bytes = heapledger_live_bytes() - bytes_before;
     }
-    uint32_t random = 1;
+    uint32_t random = FIRST_RANDOM;
     for (int round = 0; round < 10000; round++) {
         random = random * 1664525u + 1013904223u;
         // The upper bits of such numbers are the better ones.

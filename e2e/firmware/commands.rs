@@ -18,6 +18,10 @@ use start::{fail, reset, write};
 
 struct Chip;
 
+/// What random numbers begin with: `cargo xtask firmware` changes it in the linked file.
+#[unsafe(no_mangle)]
+static FIRST_RANDOM: u32 = 1;
+
 static TICKS: AtomicU32 = AtomicU32::new(0);
 static TASK: AtomicU32 = AtomicU32::new(0);
 static IN_INTERRUPT: AtomicU32 = AtomicU32::new(0);
@@ -200,7 +204,8 @@ extern "C" fn start() -> ! {
     floats();
     HEAP.books().task_begins(0x1000, 1, "first");
     HEAP.books().task_begins(0x2000, 2, "second");
-    let mut random = 1u32;
+    // SAFETY: a constant.
+    let mut random = unsafe { (&raw const FIRST_RANDOM).read_volatile() };
     for _ in 0..10_000 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         // The upper bits of such numbers are the better ones.

@@ -116,6 +116,20 @@ impl Machine {
         Ok(text)
     }
 
+    /// A copy of linked firmware in which a constant has another value.
+    ///
+    /// # Errors
+    /// If there is no such constant.
+    pub fn with_word(&self, firmware: &Path, (name, value): (&str, u32), to: &Path) -> Result {
+        let mut elf = fs::read(firmware).map_err(text)?;
+        let (address, _) =
+            self.room(firmware)?.symbols.get(name).copied().ok_or_else(|| format!("the firmware has no {name}"))?;
+        let place =
+            Room::place_of(&elf, address as usize)?.ok_or_else(|| format!("{name} has no place in the file"))?;
+        elf.get_mut(place..place + 4).ok_or("the file ends before it")?.copy_from_slice(&value.to_le_bytes());
+        fs::write(to, elf).map_err(text)
+    }
+
     /// Runs firmware until it asks for a reset, and saves the RAM as it is then.
     ///
     /// # Errors
@@ -266,6 +280,18 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Result<usize> {
 }
 
 impl Room {
+    /// Where in the file the byte lies that is loaded to an address.
+    fn place_of(elf: &[u8], address: usize) -> Result<Option<usize>> {
+        let (first, count) = (number(elf, 28, 4)?, number(elf, 44, 2)?);
+        for at in (0..count).map(|nth| first + nth * 32) {
+            let (place, begin, bytes) = (number(elf, at + 4, 4)?, number(elf, at + 8, 4)?, number(elf, at + 16, 4)?);
+            if number(elf, at, 4)? == 1 && address >= begin && address - begin < bytes {
+                return Ok(Some(place + address - begin));
+            }
+        }
+        Ok(None)
+    }
+
     fn of(elf: &[u8], ram: u64) -> Result<Room> {
         const LOADED: usize = 1;
         const SYMBOLS: usize = 2;

@@ -274,12 +274,12 @@ impl Model {
 
     /// All commands, carried out.
     pub fn of_all(called: Called) -> Model {
-        Model::of_all_in(called, |_| Ok(0)).unwrap_or_else(|_| unreachable!("nothing is asked for"))
+        Model::of_all_in(called, 1, |_| Ok(0)).unwrap_or_else(|_| unreachable!("nothing is asked for"))
     }
 
     /// The same; `word`: of the image of the memory, by the name of a variable. (C++'s library allocates for itself, and before `start`: how
     /// much, the firmware has noted.)
-    fn of_all_in(called: Called, word: impl Fn(&str) -> Result<u64>) -> Result<Model> {
+    fn of_all_in(called: Called, seed: u32, word: impl Fn(&str) -> Result<u64>) -> Result<Model> {
         let mut model = Model {
             called,
             slots: vec![None; SLOTS],
@@ -297,7 +297,7 @@ impl Model {
             model.begin(number, word("bytes_before")?, asked("malloc", ""));
             model.throw(|function| asked(function, "first"));
         }
-        let mut random = 1u32;
+        let mut random = seed;
         for now in 1..=COMMANDS {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             model.perform_at(u64::from(random.rotate_left(16) | 1 << 31), now);
@@ -378,13 +378,30 @@ pub fn is_exact(line: &Value, asked: &Asked, machine: &Machine) -> Result {
 /// Runs firmware, if it is there, and compares its ledger with the model: totals, losses, each live block and each freed one. `stack` compares a
 /// stack: of an end as well.
 pub fn agrees(machine: &Machine, called: Called, stack: impl Fn(&Value, &Asked, &Machine) -> Result) -> Result {
-    let Some(firmware) = machine.firmware(called.name, &[]) else { return Ok(()) };
+    agrees_with(machine, called, 1, stack).map(|_| ())
+}
+
+/// The same, with a number that random numbers begin with; false: it is not there.
+pub fn agrees_with(
+    machine: &Machine,
+    called: Called,
+    seed: u32,
+    stack: impl Fn(&Value, &Asked, &Machine) -> Result,
+) -> Result<bool> {
+    let Some(firmware) = machine.firmware(called.name, &[]) else { return Ok(false) };
     let scratch = Scratch::new();
+    let firmware = if seed == 1 {
+        firmware
+    } else {
+        let other = scratch.path(called.name);
+        machine.with_word(&firmware, ("FIRST_RANDOM", seed), &other)?;
+        other
+    };
     let image = scratch.path("ram.bin");
     machine.image(&firmware, &image)?;
     let bytes = std::fs::read(&image).map_err(|error| error.to_string())?;
     let symbols = machine.room(&firmware)?.symbols;
-    let model = Model::of_all_in(called, |name| {
+    let model = Model::of_all_in(called, seed, |name| {
         let (address, _) = symbols.get(name).ok_or_else(|| format!("the firmware has no {name}"))?;
         let at = (address - machine.ram) as usize;
         let word = bytes.get(at..at + 4).ok_or("the image is too short")?;
@@ -433,7 +450,8 @@ pub fn agrees(machine: &Machine, called: Called, stack: impl Fn(&Value, &Asked, 
     // The ring holds the last of them.
     let lines = read("history", &image, &["--exe", &exe])?;
     let last = model.freed.get(model.freed.len().saturating_sub(HISTORY)..).unwrap_or_default();
-    ends_are(&lines, last, machine, stack)
+    ends_are(&lines, last, machine, stack)?;
+    Ok(true)
 }
 
 /// The frees among these lines are those of the model, each once.

@@ -44,6 +44,8 @@ cargo xtask docs       the book in docs as pages in target/book, with all links 
 cargo xtask faults     lets each system call of `run` and of the recorder fail in turn, and prints what came of it; takes how many
                        of each kind at most (0: all), names of errors and of victims
 cargo xtask families   servers, builds and thousands of forks under `run --children`, beside a counting library in each process; takes names
+cargo xtask firmware   firmware in QEMU: resets at each instruction of an update, 10,000 random commands with other numbers on each processor,
+                       memory cut at each byte; after `cargo xtask test thumb`; takes how many numbers, and cuts, images or commands
 cargo xtask judges     what heaptrack, DHAT and massif say of the same programs: equal, or by a difference that has a name
 cargo xtask logs       logs larger than any memory, by a pipe into `heapledger stats`: what that takes; takes a number of gigabytes
 cargo xtask package    packs every crate that is published, and installs the command from a registry made of the packages
@@ -72,6 +74,13 @@ fn families(words: &[&str]) -> step::Result {
     step::run(command.args(words))
 }
 
+/// Firmware in QEMU, for longer than a test may take: `e2e/examples/firmware.rs`.
+fn firmware(words: &[&str]) -> step::Result {
+    let mut command =
+        step::cargo(&["run", "--quiet", "--release", "--package", "heapledger-e2e", "--example", "firmware", "--"]);
+    step::run(command.args(words))
+}
+
 /// A program of the end-to-end tests that is no test: `e2e/examples`.
 fn example(name: &str) -> step::Result {
     step::run(&mut step::cargo(&["run", "--quiet", "--package", "heapledger-e2e", "--example", name]))
@@ -91,6 +100,7 @@ fn main() -> ExitCode {
         ["docs"] => docs::run(),
         ["faults", words @ ..] => faults::run(words),
         ["families", words @ ..] => families(words),
+        ["firmware", words @ ..] => firmware(words),
         ["judges"] => example("judges"),
         ["pages"] => example("pages"),
         ["logs", words @ ..] => logs::run(words),

@@ -362,6 +362,7 @@ for target in $targets; do
     link commands commands_scan --cfg scan
     link survivor survivor
     link windows windows
+    link cuts cuts
     # With blocks that are guarded.
     for guard in light full; do
         for program in commands reach damages; do
