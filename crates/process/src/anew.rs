@@ -42,6 +42,7 @@ pub fn begin_in_child(
     let alone = unsafe { Alone::new() };
     let kept = SameAsInParent::of(shared);
     let cuts = Cuts::taken(&|tell| shared.threads.each_cut(&alone, tell));
+    let had = shared.state_room();
     // SAFETY: as above.
     unsafe { forget(shared) };
     kept.give_to(shared);
@@ -50,7 +51,7 @@ pub fn begin_in_child(
     start::start(shared, hooks, request)?;
     if let Some(state) = state {
         // If there is no room for it, the thread gets another one with its next call.
-        let _ = shared.threads.register_again(shared, stack_pointer, state, &alone);
+        let _ = shared.threads.register_again(shared, stack_pointer, (state, had), &alone);
     }
     if request.forked.is_some() {
         cuts.write(shared);
@@ -93,7 +94,7 @@ unsafe fn forget(shared: &'static Shared) {
     // SAFETY: the caller's.
     unsafe {
         let alone = Alone::new();
-        shared.threads.discard(shared.depth_limit(), &alone);
+        shared.threads.discard(shared.state_room(), &alone);
         shared.index.unmap(&alone);
         shared.inner.unmap(&alone);
         shared.sites.unmap(&alone);

@@ -16,13 +16,13 @@ use crate::ledger::Ledger;
 use crate::marks::Marks;
 use crate::modules::Modules;
 use crate::once::Early;
-use crate::options::Unwind;
+use crate::options::{Scripts, Unwind};
 use crate::order::Returned;
 use crate::peak::{Figures, Peak};
 use crate::sampling::Sampling;
 use crate::sites::Sites;
 use crate::slots::{Pool, Vacant};
-use crate::state::{HeapRange, ThreadBooks};
+use crate::state::{HeapRange, StateRoom, ThreadBooks};
 use crate::summing::Sums;
 use crate::switch::Switch;
 use crate::texts::Texts;
@@ -77,6 +77,8 @@ pub struct Settings {
     pub depth_limit: usize,
     /// What is taken of the stack of a call that ends a block.
     pub free_depth: FreeDepth,
+    /// Which scripts' lines stacks have.
+    pub scripts: Scripts,
     /// How stacks are taken.
     pub unwind: Unwind,
     /// Fewest frames with which a stack found by frame pointers is believed.
@@ -117,6 +119,7 @@ impl Settings {
             options: Options(0),
             depth_limit: 0,
             free_depth: FreeDepth::of(0),
+            scripts: Scripts::None,
             unwind: Unwind::Auto,
             fallback: 0,
             check_stacks: false,
@@ -245,9 +248,10 @@ impl Shared {
         self.settings.get()
     }
 
-    /// Most frames of a stack.
-    pub fn depth_limit(&self) -> usize {
-        self.settings().depth_limit
+    /// What the state of each thread has room for.
+    pub(crate) fn state_room(&self) -> StateRoom {
+        let settings = self.settings();
+        StateRoom { depth_limit: settings.depth_limit, scripts: settings.scripts }
     }
 
     /// Ticks since the ledger began.
@@ -306,7 +310,7 @@ impl Shared {
             return; // another thread is at it, and will set it
         }
         self.measured_ledger_bytes.store(self.ledger().backed_bytes(), Ordering::Relaxed);
-        let states = self.threads.resident_bytes(self.depth_limit(), all);
+        let states = self.threads.resident_bytes(self.state_room(), all);
         let tables = self.sites.resident_bytes();
         let shadow = self.index.resident_bytes().wrapping_add(self.inner.resident_bytes());
         let library = self.library_bytes();

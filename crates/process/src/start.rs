@@ -215,6 +215,7 @@ fn set_up(
         options: request.options,
         depth_limit: request.depth as usize,
         free_depth: free_depth(request),
+        scripts: if request.options.has(Options::STACK) { request.scripts } else { Scripts::None },
         unwind: request.unwind,
         fallback: request.fallback as usize,
         check_stacks: request.check_stacks,
@@ -235,7 +236,7 @@ fn set_up(
     settings.is_usual = settings.is_usual_with(request.history >= CHUNK_ENTRIES) && request.scripts == Scripts::None;
     shared.settings.change(starting, |early| *early = settings);
     family::keep_wish(starting, request);
-    if request.scripts == Scripts::Python && request.options.has(Options::STACK) {
+    if settings.scripts == Scripts::Python {
         shared.modules.python.want();
     }
     let start_unix_ns = shared.clock.start();

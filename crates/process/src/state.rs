@@ -2,7 +2,6 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
-use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ use heapledger_format::{Kind, LabelId, TallyCounter, ThreadRow, ThreadRowPlus1, 
 use heapledger_linux::stack::StackRange;
 use heapledger_linux::{syscall, tls};
 use heapledger_recorder::backend::{CallEffect, Slot};
-use heapledger_unwind::{FrameNote, Fresh, Head, LastStack, Memo, RuleCache, Taken, Word};
+use heapledger_unwind::{Fresh, LastStack, Memo, RuleCache, Taken};
 
 use crate::accounts::AccountBooks;
 use crate::folding::AccountWords;
@@ -27,6 +26,9 @@ use crate::slots::LOCAL_MAX;
 use crate::sums::{self, CutWords};
 
 mod forked;
+mod room;
+
+pub(crate) use room::StateRoom;
 
 /// Sets of a thread's rule cache: 128 KiB, of which only what is used is ever touched.
 pub const CACHE_SETS: usize = 4096;
@@ -116,11 +118,11 @@ pub(crate) struct NewState {
 
 impl NewState {
     /// Makes one. `None` if there is no memory.
-    pub(crate) fn create(depth_limit: usize) -> Option<NewState> {
-        let bytes = ThreadState::bytes(depth_limit);
+    pub(crate) fn create(room: StateRoom) -> Option<NewState> {
+        let bytes = room.bytes();
         let state = NonNull::new(syscall::map_anonymous(bytes).ok()?.cast::<ThreadState>())?;
-        // SAFETY: fresh memory of a state with room for this limit, all zeros, of which nobody else knows.
-        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const (*state.as_ptr()).books), depth_limit) };
+        // SAFETY: fresh memory of a state with this room, all zeros, of which nobody else knows.
+        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const (*state.as_ptr()).books), room) };
         Some(NewState { state, bytes })
     }
 
@@ -215,8 +217,8 @@ pub struct ThreadBooks {
     pub ranges: [HeapRange; HEAPS_MAX],
     /// Accounts of its own, and what it has freed of others'.
     pub(crate) accounts: AccountBooks,
-    /// Frames of Python.
-    pub(crate) python: Chain,
+    /// Frames of Python, where their lines are wanted.
+    pub(crate) python: Option<&'static mut Chain>,
     /// Stacks that were taken lately.
     pub memo: Memo<MEMO_SETS, MEMO_WORDS>,
     /// The last stacks: of a call that gave a block, and of one that took one. A program goes to and fro between the
@@ -230,10 +232,6 @@ pub struct ThreadBooks {
     pub pcs: &'static mut [u64],
 }
 
-/// Bytes of a kept frame: a word, a place, two further words.
-const KEPT_BYTES: usize = 3 * size_of::<Word>() + size_of::<FrameNote>();
-/// Bytes behind a state for each frame of a stack: in both last stacks, a fresh frame, a pc.
-const FRAME_BYTES: usize = 2 * KEPT_BYTES + size_of::<Fresh>() + 8;
 const _: () = assert!(size_of::<heapledger_unwind::Word>() == 16 && thread::bytes(WordSize::W64).is_multiple_of(8));
 const _: () = assert!(thread::name(WordSize::W64).is_multiple_of(8) && thread::state(WordSize::W64) == 0);
 
@@ -257,11 +255,6 @@ pub fn last_of<'a>(
 }
 
 impl ThreadState {
-    /// Bytes of a state with room for a stack.
-    pub const fn bytes(depth_limit: usize) -> usize {
-        size_of::<ThreadState>().wrapping_add(depth_limit.wrapping_mul(FRAME_BYTES)).next_multiple_of(4096)
-    }
-
     /// The state of the calling thread, as its TLS word says: another kernel thread may share that.
     #[inline(always)]
     pub fn of_this_thread() -> Option<&'static ThreadState> {
@@ -328,37 +321,6 @@ impl ThreadState {
 }
 
 impl ThreadBooks {
-    /// Gives fresh books the arrays that lie behind the state.
-    ///
-    /// # Safety
-    /// The books are those of a state with room for this limit, all of it zeros, that nobody uses yet.
-    unsafe fn set_up(books: *mut ThreadBooks, depth_limit: usize) {
-        use core::slice::from_raw_parts_mut as slice;
-        const { assert!(offset_of!(ThreadState, books) + size_of::<ThreadBooks>() == size_of::<ThreadState>()) };
-        const { assert!(size_of::<ThreadState>().is_multiple_of(8)) };
-        // SAFETY: the caller vouches for the room, which is divided here; all of it is zeros, and those are values of each type.
-        unsafe {
-            let mut at = books.add(1).cast::<u8>();
-            let mut last = || {
-                let frames = at.cast::<Word>();
-                let words = frames.add(depth_limit);
-                let places = words.add(depth_limit.wrapping_mul(2)).cast::<FrameNote>();
-                at = places.add(depth_limit).cast();
-                LastStack {
-                    head: Head::new(),
-                    frames: slice(frames, depth_limit),
-                    places: slice(places, depth_limit),
-                    words: slice(words, depth_limit.wrapping_mul(2)),
-                }
-            };
-            (&raw mut (*books).last).write([last(), last()]);
-            let fresh = at.cast::<Fresh>();
-            (&raw mut (*books).fresh).write(slice(fresh, depth_limit));
-            (&raw mut (*books).taken).write(Taken::NOTHING);
-            (&raw mut (*books).pcs).write(slice(fresh.add(depth_limit).cast(), depth_limit));
-        }
-    }
-
     /// Notes where a peak lies of which it has just heard: before as many of its last numbers as `events`, which were no part of it.
     #[inline(always)]
     pub(crate) fn note_known_peak(&self, peak_bytes: u64, events: u64) {

@@ -11,7 +11,7 @@ use crate::ledger::CODEC;
 use crate::places::{Claimed, OwnedPlace, Places, ThreadIds};
 use crate::private::Alone;
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
-use crate::state::{Entered, NewState, ThreadState, change_row};
+use crate::state::{Entered, NewState, StateRoom, ThreadState, change_row};
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
@@ -49,10 +49,10 @@ impl Threads {
 
     /// Bytes of the states that are present in memory. Asks the kernel: `all` states or, if there are many, the first ones and
     /// every so many-th of the others, which are alike.
-    pub fn resident_bytes(&self, depth_limit: usize, all: bool) -> u64 {
+    pub(crate) fn resident_bytes(&self, room: StateRoom, all: bool) -> u64 {
         const FIRST: usize = 64;
         const OTHERS: usize = 128;
-        let bytes = ThreadState::bytes(depth_limit);
+        let bytes = room.bytes();
         let of = |state| syscall::resident_bytes(state, bytes);
         let step = if all { 1 } else { (self.places.count().saturating_sub(FIRST) / OTHERS).max(1) };
         let first: u64 = self.places.states().take(FIRST).map(of).sum();
@@ -74,8 +74,8 @@ impl Threads {
     }
 
     /// Gives the memory of all states back.
-    pub(crate) fn discard(&self, depth_limit: usize, alone: &Alone) {
-        ThreadState::discard_all(&self.places, depth_limit, alone);
+    pub(crate) fn discard(&self, room: StateRoom, alone: &Alone) {
+        ThreadState::discard_all(&self.places, room, alone);
     }
 
     /// Tells of the row, the next number and the time of the lease of each thread that had a state, or still has one.
@@ -105,7 +105,7 @@ impl Threads {
                 None => {}
             }
         }
-        let create = || self.create(shared, NewState::create(shared.depth_limit())?);
+        let create = || self.create(shared, NewState::create(shared.state_room())?);
         let mut claimed = found.or_else(|| self.places.claim_free()).or_else(create)?;
         activate(shared, Entered::of(&mut claimed), who, stack_pointer);
         let state = Entered::of(&mut claimed).thread();
@@ -143,16 +143,17 @@ impl Threads {
         }
     }
 
-    /// Gives the one thread of a forked child its state again, which lies where it did: see [`ThreadState::discard_all`].
+    /// Gives the one thread of a forked child its state again, which lies where it did, if that `had` the room for what is recorded now: see
+    /// [`ThreadState::discard_all`].
     pub(crate) fn register_again(
         &self,
         shared: &'static Shared,
         stack_pointer: usize,
-        state: &'static ThreadState,
+        (state, had): (&'static ThreadState, StateRoom),
         alone: &Alone,
     ) -> Option<()> {
         let who = ThreadIds::new(syscall::getpid(), syscall::gettid())?;
-        let mut claimed = self.create(shared, NewState::again(state, shared.depth_limit(), alone))?;
+        let mut claimed = self.create(shared, NewState::again(state, had, shared.state_room(), alone)?)?;
         activate(shared, Entered::of(&mut claimed), who, stack_pointer);
         claimed.settle(who);
         tls::set(state.address());

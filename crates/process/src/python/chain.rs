@@ -76,7 +76,8 @@ pub(crate) fn site(shared: &'static Shared, mut state: Entered, registers: &Regi
     let thread_state = python.calls.thread_state();
     let Some(layout) = python.layout.get().filter(|_| thread_state != 0 && native != Site::NONE) else { return native };
     let (peek, is_trial) = python.peek();
-    let chain = &mut state.python;
+    let thread = state.thread();
+    let Some(chain) = state.python.as_deref_mut() else { return native };
     let read = chain.read(peek, layout, thread_state);
     if is_trial {
         judge(shared, read.is_none());
@@ -87,19 +88,19 @@ pub(crate) fn site(shared: &'static Shared, mut state: Entered, registers: &Regi
     }
     let Some(scripted) = chain.intern(shared, (peek, layout), count) else { return left_out(state, native) };
     if is_cut {
-        state.count(TallyCounter::ScriptsCut, 1);
+        thread.count(TallyCounter::ScriptsCut, 1);
     }
     if scripted == Site::NONE {
         return native;
     }
     let at = (native.0 ^ scripted.0.wrapping_mul(0x9E37_79B1)) as usize % JOINS;
     let wanted = [native.0, scripted.0];
-    if let Some(note) = state.python.joins.get(at).filter(|note| [note.native, note.scripted] == wanted) {
+    if let Some(note) = chain.joins.get(at).filter(|note| [note.native, note.scripted] == wanted) {
         return Site(note.both);
     }
     match join(shared, state.again(), registers, (native, scripted), count) {
         Some(both) => {
-            if let Some(note) = state.python.joins.get_mut(at) {
+            if let Some(note) = state.python.as_deref_mut().and_then(|chain| chain.joins.get_mut(at)) {
                 *note = JoinNote { native: native.0, scripted: scripted.0, both: both.0 };
             }
             both
@@ -111,7 +112,9 @@ pub(crate) fn site(shared: &'static Shared, mut state: Entered, registers: &Regi
 /// The stack stays without lines.
 #[cold]
 fn left_out(mut state: Entered, native: Site) -> Site {
-    state.python.depth = 0;
+    if let Some(chain) = state.python.as_deref_mut() {
+        chain.depth = 0;
+    }
     state.count(TallyCounter::ScriptsLost, 1);
     native
 }
@@ -279,7 +282,7 @@ fn join(
 /// are: the stack of each call of the loop holds an address that is known.
 fn find_parts(shared: &'static Shared, state: Entered, registers: &Registers, native: Site, count: usize) {
     let python = &shared.modules.python;
-    let Some(frames) = state.python.now.get(..count) else { return };
+    let Some(frames) = state.python.as_deref().and_then(|chain| chain.now.get(..count)) else { return };
     let loops = || frames.iter().filter(|frame| frame.code == 0);
     let known = shared.sites.codes_of(shared.ledger(), native).filter(|code| python.interprets(*code)).count();
     if known >= loops().count() {

@@ -2,7 +2,7 @@
 //!
 //! A room with `unsafe`: who is [`Alone`] looks at books that are nobody's any more, and gives their memory back.
 
-use super::{Entered, NewState, ThreadBooks, ThreadState};
+use super::{Entered, NewState, StateRoom, ThreadBooks, ThreadState};
 use crate::places::{OwnedPlace, Places};
 use crate::private::Alone;
 use core::cell::UnsafeCell;
@@ -11,11 +11,15 @@ use core::sync::atomic::Ordering;
 use heapledger_linux::syscall::{self, advice};
 
 impl NewState {
-    /// A state whose memory was [discarded](ThreadState::discard_all) before. It is never given back.
-    pub(crate) fn again(state: &'static ThreadState, depth_limit: usize, _: &Alone) -> NewState {
-        // SAFETY: memory of a state with room for this limit, all zeros, which nobody looks at meanwhile.
-        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const state.books), depth_limit) };
-        NewState { state: NonNull::from(state), bytes: 0 }
+    /// A state whose memory was [discarded](ThreadState::discard_all) before. It is never given back. `None`: it `had` less room than
+    /// is wanted.
+    pub(crate) fn again(state: &'static ThreadState, had: StateRoom, wanted: StateRoom, _: &Alone) -> Option<NewState> {
+        if !had.holds(wanted) {
+            return None;
+        }
+        // SAFETY: memory of a state with this room, all zeros, which nobody looks at meanwhile.
+        unsafe { ThreadBooks::set_up(UnsafeCell::raw_get(&raw const state.books), wanted) };
+        Some(NewState { state: NonNull::from(state), bytes: 0 })
     }
 }
 
@@ -28,10 +32,10 @@ impl ThreadState {
     /// Gives the memory of all states back, but not their addresses: a hook that a signal handler has interrupted just before it was
     /// inside, in which the process was forked, comes back and goes on with what lies there. So the thread's own state is made again in
     /// the same place.
-    pub(crate) fn discard_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, depth_limit: usize, _: &Alone) {
+    pub(crate) fn discard_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, room: StateRoom, _: &Alone) {
         for state in places.states() {
             // SAFETY: a state, of so many bytes, of which zeros are a value; nobody else is there.
-            let _ = unsafe { syscall::change(state as *mut u8, ThreadState::bytes(depth_limit), advice::DONT_NEED) };
+            let _ = unsafe { syscall::change(state as *mut u8, room.bytes(), advice::DONT_NEED) };
         }
     }
 
