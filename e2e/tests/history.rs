@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use heapledger_e2e::c_programs::built;
 use heapledger_e2e::ledger::read;
 use heapledger_e2e::process::{self, PATIENCE, Ran, Running, children, kill, until};
 use heapledger_e2e::scratch::Scratch;
@@ -250,6 +251,77 @@ fn of_a_free_the_caller_is_kept_unless_more_is_asked_for() -> Result {
     let whole = depths.iter().filter(|depth| **depth >= 4).count();
     check!(depths.len() == 4700 && (469..=471).contains(&whole), "{whole} of {} are whole", depths.len());
     check!(depths.iter().all(|depth| *depth == 1 || *depth >= 4), "neither the caller nor all");
+    Ok(())
+}
+
+/// What a program changes while it runs, stage by stage: what is in force, and how many frames the stacks of its frees have.
+const STAGES: [(&str, std::ops::RangeInclusive<usize>); 8] = [
+    ("1", 1..=1),
+    ("whole", 5..=20),
+    ("2", 2..=2),
+    // From here on two windows ask for whole stacks, one after the other and both at a time, whatever the depth is.
+    ("whole", 5..=20),
+    ("whole", 5..=20),
+    ("whole", 5..=20),
+    ("0", 0..=0),
+    ("1", 1..=1),
+];
+
+#[test]
+fn what_is_taken_of_frees_changes_while_the_program_runs() -> Result {
+    let scratch = Scratch::new();
+    let strict = ["-std=gnu11", "-O1", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let program = built(&scratch, "gcc", "free_depth.c", "free_depth", &strict)?;
+    check!(process::run(&mut command(&program))?.good()?.out() == "absent\n", "alone");
+    let run = |name: &str, options: &[&str], word: &str| -> Result<PathBuf> {
+        let ran = process::run(&mut under_run(&scratch, name, options, &program, &[word.to_owned()]))?.good()?;
+        check!(ran.out() == format!("{name}\n"), "{ran}");
+        Ok(scratch.path(&format!("{name}.hl")))
+    };
+    let ledger = run("changed", &["--history", "4194304"], "")?;
+    let header = &read("history", &ledger, &[])?[0];
+    check!(header["free_depth"] == "1", "at first: {}", header["free_depth"]);
+    let changes = header["free_depth_changes"].as_array().cloned().unwrap_or_default();
+    let depths: Vec<_> = changes.iter().filter_map(|change| change["free_depth"].as_str()).collect();
+    let expected = [&["whole", "2", "1", "whole", "0", "1", "whole/5"][..], &["1", "whole"].repeat(100)].concat();
+    check!(depths == expected, "{} changes: {:?}", depths.len(), &depths[..depths.len().min(12)]);
+    for pair in changes.windows(2) {
+        let [before, after] = pair else { continue };
+        let rises = |key: &str| before[key].as_u64().zip(after[key].as_u64()).is_some_and(|(one, two)| one <= two);
+        check!(rises("number") && rises("time_ns"), "{before} before {after}");
+    }
+    let of_size = |size: usize| format!("event=free and size={size}");
+    for (number, (depth, frames)) in STAGES.iter().enumerate() {
+        let filter = of_size(1001 + number);
+        let lines = read("history", &ledger, &["--where", &filter])?;
+        let counts: Vec<_> =
+            lines.iter().filter(|line| line["type"] == "event").filter_map(|line| line["frames"].as_array()).collect();
+        check!(counts.len() == 10, "stage {number}: {} frees", counts.len());
+        check!(counts.iter().all(|found| frames.contains(&found.len())), "stage {number}, {depth}: {counts:?}");
+        let text = ask(&["history", "--where", &filter], &[&ledger])?.good()?;
+        let marks = text.out().matches(" not recorded: see run --free-depth)").count();
+        check!(marks == if *depth == "whole" { 0 } else { 10 }, "stage {number}, {depth}: {marks} in {}", text.out());
+    }
+    let some = read("history", &ledger, &["--where", &of_size(1009)])?;
+    let whole = some.iter().filter_map(|line| line["frames"].as_array()).filter(|frames| frames.len() > 4).count();
+    check!(whole == 2, "{whole} of ten are whole, where one in five is");
+    // While another thread changes it a stack is one or the other.
+    let lines = read("history", &ledger, &["--where", &of_size(77)])?;
+    let counts = lines.iter().filter_map(|line| line["frames"].as_array()).map(Vec::len);
+    let (cut, whole): (Vec<_>, Vec<_>) = counts.partition(|frames| *frames == 1);
+    check!(whole.iter().all(|frames| *frames >= 3), "neither the caller nor all");
+    check!(cut.len() >= 200 && whole.len() >= 200, "{} are cut, {} whole", cut.len(), whole.len());
+    let named = ask(&["dump", "--since", "whole"], &[&ledger])?;
+    check!(named.status.code() != Some(0), "a change is no mark of the program's: {named}");
+
+    let guarded = run("guarded", &["--guard=light"], "guarded")?;
+    let header = &read("history", &guarded, &[])?[0];
+    check!(header["free_depth"].is_null() && header["free_depth_changes"].is_null(), "guarded: {header}");
+    for size in [1001, 1002] {
+        let lines = read("history", &guarded, &["--where", &of_size(size)])?;
+        let counts: Vec<_> = lines.iter().filter_map(|line| line["frames"].as_array()).map(Vec::len).collect();
+        check!(counts.len() == 10 && counts.iter().all(|frames| *frames >= 5), "guarded, {size}: {counts:?}");
+    }
     Ok(())
 }
 

@@ -53,7 +53,11 @@ enum heapledger_guard_levels {
 };
 
 /* Modes of a trace window. */
-enum heapledger_modes { HEAPLEDGER_ALL = 0, HEAPLEDGER_LEAKS = 1 };
+enum heapledger_modes {
+    HEAPLEDGER_ALL = 0,
+    HEAPLEDGER_LEAKS = 1,
+    HEAPLEDGER_WHOLE_FREES = 256 /* beside one of these */
+};
 
 /* Answers below 0. */
 enum heapledger_errors {
@@ -444,6 +448,7 @@ HEAPLEDGER_WEAK_(int, snapshot, (const char *path), (path), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, is_live, (const void *block), (block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, check_integrity, (const void *block), (block), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, guard_level, (int level), (level), HEAPLEDGER_E_ABSENT)
+HEAPLEDGER_WEAK_(int, free_depth, (const char *depth), (depth), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, watch, (const void *address, unsigned bytes), (address, bytes), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, unwatch, (int watch), (watch), HEAPLEDGER_E_ABSENT)
 HEAPLEDGER_WEAK_(int, heap_info, (struct heapledger_c_heap *heap), (heap), HEAPLEDGER_E_ABSENT)
@@ -533,6 +538,7 @@ HEAPLEDGER_WEAK_(int, task_totals, (struct heapledger_task_info *info), (info), 
 #define heapledger_is_live heapledger_weak_is_live
 #define heapledger_check_integrity heapledger_weak_check_integrity
 #define heapledger_guard_level heapledger_weak_guard_level
+#define heapledger_free_depth heapledger_weak_free_depth
 #define heapledger_watch heapledger_weak_watch
 #define heapledger_unwatch heapledger_weak_unwatch
 #define heapledger_heap_info heapledger_weak_heap_info
@@ -659,6 +665,12 @@ int heapledger_check_integrity(const void *block);
    the blocks of full and page as long as there are some. */
 int heapledger_guard_level(int level);
 
+/* From now on this much is taken of the stack of a call that frees, as `run --free-depth` has it: "1" its caller, another number so many frames,
+   "0" none, "whole" all of it, "whole/16" of one call in 16. The ledger says when it changed, and reports say of each stack whether it may have been cut.
+   0; HEAPLEDGER_E_INVALID if it is nothing of that, HEAPLEDGER_E_NOT_SO where blocks are guarded: there stacks are whole. While a window asks for
+   whole stacks (HEAPLEDGER_WHOLE_FREES) they are that, and it holds once that is over. A call that is under way in another thread ends as before. */
+int heapledger_free_depth(const char *depth);
+
 /* Sets a watchpoint of the processor, without a debugger: from now on SIGTRAP follows each write to these 1, 2, 4 or 8 bytes, whose address is
    a multiple of that, in the thread that has written and right behind the instruction. If the program has no handler of its own, the recorder handles it: the
    write is an error of the ledger (watched-write) with the writer's stack, and the program goes on. In a forked child, which is not recorded, it
@@ -702,7 +714,8 @@ int heapledger_label_now(void);
 /* ---- Trace windows: what was allocated between two moments ---- */
 
 /* Opens one: HEAPLEDGER_ALL or HEAPLEDGER_LEAKS, of the calling thread only if the last argument is not 0. Gives its
-   number. `heapledger dump --window NAME` shows it. */
+   number. `heapledger dump --window NAME` shows it. With `| HEAPLEDGER_WHOLE_FREES` stacks of frees are whole until it is stopped, those of all
+   threads, whatever `run --free-depth` says. */
 int heapledger_window_open(const char *name, int mode, int of_own_thread);
 
 /* What is allocated from now on is not in it. */

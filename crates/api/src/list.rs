@@ -43,6 +43,7 @@ list! {
     recording::heapledger_is_live 1 "whether a block is in the ledger"
     recording::heapledger_check_integrity 1 "how many guarded blocks are damaged"
     recording::heapledger_guard_level 1 "new blocks are guarded less from now on"
+    recording::heapledger_free_depth 1 "how much is taken of the stacks of frees from now on"
     watching::heapledger_watch 1 "SIGTRAP to whoever writes to a few bytes"
     watching::heapledger_unwatch 1 "no longer; how often somebody did"
     recording::heapledger_heap_info 1 "what the C library says of its heap"

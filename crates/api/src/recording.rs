@@ -3,6 +3,7 @@
 use crate::error::{ApiError, answer};
 use crate::text::text;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use heapledger_format::FreeDepth;
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::text::Text;
 use heapledger_process::c_heap::{self, CHeap};
@@ -127,6 +128,19 @@ pub extern "C" fn heapledger_guard_level(level: c_int) -> c_int {
         level => u8::try_from(level).map(Some).map_err(|_| ApiError::INVALID),
     };
     answer(wanted.and_then(|wanted| way?.guard_level(wanted).map_err(ApiError::from)))
+}
+
+/// This much is taken of the stacks of frees from now on: what `run --free-depth` takes.
+///
+/// # Safety
+/// The depth must be a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapledger_free_depth(depth: *const c_char) -> c_int {
+    // SAFETY: the caller's.
+    answer(unsafe { text(depth) }.and_then(|depth| {
+        let depth = FreeDepth::parse(depth).ok_or(ApiError::INVALID)?;
+        Ok(recorder()?.set_free_depth(depth).map(|()| 0)?)
+    }))
 }
 
 /// What the C library's heap holds, all arenas together.

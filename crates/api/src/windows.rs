@@ -36,7 +36,10 @@ pub struct WindowFigures {
 const FIRST_BYTES: usize = 72;
 
 /// Modes: what is asked for. Whatever the mode, the ledger has both.
-pub const MODES: &[(&str, c_int)] = &[("ALL", 0), ("LEAKS", 1)];
+pub const MODES: &[(&str, c_int)] = &[("ALL", 0), ("LEAKS", 1), ("WHOLE_FREES", WHOLE_FREES)];
+
+/// Beside a mode: whole stacks of frees are taken until the window is over.
+const WHOLE_FREES: c_int = 256;
 
 /// A window opens; gives its number.
 ///
@@ -44,7 +47,8 @@ pub const MODES: &[(&str, c_int)] = &[("ALL", 0), ("LEAKS", 1)];
 /// The name must be a text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapledger_window_open(name: *const c_char, mode: c_int, of_own_thread: c_int) -> c_int {
-    let mode = match mode {
+    let whole_frees = mode & WHOLE_FREES != 0;
+    let mode = match mode & !WHOLE_FREES {
         0 => Ok(WindowMode::All),
         1 => Ok(WindowMode::Leaks),
         _ => Err(ApiError::INVALID),
@@ -52,7 +56,7 @@ pub unsafe extern "C" fn heapledger_window_open(name: *const c_char, mode: c_int
     // SAFETY: the caller's.
     let name = unsafe { text(name) };
     let open = |mode| {
-        let new = NewWindow { name: name?, mode, of_own_thread: of_own_thread != 0 };
+        let new = NewWindow { name: name?, mode, of_own_thread: of_own_thread != 0, whole_frees };
         Ok(recorder()?.open_window(&new)?)
     };
     answer(mode.and_then(open))

@@ -53,6 +53,18 @@ impl FreeDepth {
         }
     }
 
+    /// As one number: frames in the lower half, one in so many whole in the upper.
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        (self.whole_in as u64) << 32 | self.frames as u64
+    }
+
+    /// Undoes [`FreeDepth::word`]. `None`: no such depth.
+    pub const fn of_word(word: u64) -> Option<FreeDepth> {
+        let depth = FreeDepth { frames: word as u32, whole_in: (word >> 32) as u32 };
+        if word as u32 as u64 <= DEPTH_LIMIT_MAX { Some(depth) } else { None }
+    }
+
     /// Hands out the pieces of what [`FreeDepth::parse`] reads: a text, and a number behind it.
     pub const fn parts(self) -> (&'static str, Option<u32>) {
         match self {
@@ -115,6 +127,12 @@ mod tests {
     #[test]
     fn a_stack_that_is_longer_than_what_is_taken_is_whole() {
         let cut = |depth: FreeDepth, frames| depth.may_cut(frames);
+        for depth in
+            [FreeDepth::CALLER, FreeDepth::WHOLE, FreeDepth::of(0), FreeDepth::of(4096), FreeDepth::whole_in(7)]
+        {
+            assert_eq!(FreeDepth::of_word(depth.word()), Some(depth));
+        }
+        assert_eq!(FreeDepth::of_word(4097), None);
         assert!(cut(FreeDepth::CALLER, 1) && !cut(FreeDepth::CALLER, 2));
         assert!(cut(FreeDepth::of(0), 0) && !cut(FreeDepth::of(0), 1));
         assert!(cut(FreeDepth::whole_in(7), 1) && !cut(FreeDepth::whole_in(7), 2));

@@ -20,6 +20,8 @@ named! {
         WindowResumes = 6, "window resumes";
         /// It stops.
         WindowStops = 7, "window stops";
+        /// From now on this much is taken of the stacks of calls that end blocks: its name is a [`FreeDepth`](crate::FreeDepth).
+        FreeDepth = 8, "free depth";
     }
 }
 

@@ -6,6 +6,7 @@ use crate::options::{AtExit, Begins, GuardLevel, Options};
 use crate::spacing;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use heapledger_format::session::DEPTH_LIMIT_MAX;
 use heapledger_format::{FreeDepth, record};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::process;
@@ -202,15 +203,20 @@ fn error(why: NotStarted) -> Error {
     }
 }
 
+/// So many frames, as [`Options::free_depth`] has them.
+pub(crate) fn free_depth(frames: u64) -> FreeDepth {
+    match frames {
+        u64::MAX => FreeDepth::WHOLE,
+        frames => FreeDepth::of(frames.min(DEPTH_LIMIT_MAX) as u32),
+    }
+}
+
 fn request(options: &Options) -> Request {
     let mut request = Request {
         max_ledger: Some(options.ledger_bytes_max).filter(|bytes| *bytes != 0),
         history: Request::history_of(options.history),
         depth: Request::depth_of(options.depth),
-        free_depth: match options.free_depth {
-            u64::MAX => FreeDepth::WHOLE,
-            frames => FreeDepth::of(u32::try_from(frames).unwrap_or(u32::MAX)),
-        },
+        free_depth: free_depth(options.free_depth),
         sample: options.sample_bytes,
         accounts: Accounting::of(options.accounts),
         paused: options.begins == Begins::Paused,

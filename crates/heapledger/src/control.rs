@@ -18,6 +18,7 @@ pub enum Recording {
 mod here {
     use super::Recording;
     use crate::{Error, begin};
+    use heapledger_process::marks::NotTold;
     use heapledger_process::switch;
     use heapledger_process::ways;
 
@@ -39,6 +40,16 @@ mod here {
 
     pub(super) fn resume() -> bool {
         ways::recorder().is_some_and(|way| way.resume())
+    }
+
+    pub(super) fn set_free_depth(frames: u64) -> Result<(), Error> {
+        let way = ways::recorder().ok_or(Error::Off)?;
+        way.set_free_depth(begin::free_depth(frames)).map_err(|why| match why {
+            NotTold::Off => Error::Off,
+            NotTold::NoRoom => Error::NoRoom,
+            NotTold::Busy => Error::Busy,
+            _ => Error::NotSo,
+        })
     }
 
     pub(super) fn recording() -> Recording {
@@ -65,6 +76,9 @@ mod here {
     }
     pub(super) fn resume() -> bool {
         false
+    }
+    pub(super) fn set_free_depth(_: u64) -> Result<(), Error> {
+        Err(Error::Unsupported)
     }
     pub(super) fn recording() -> Recording {
         Recording::Off
@@ -133,6 +147,33 @@ pub fn pause() -> bool {
 /// New blocks are entered again. False if recording was not paused.
 pub fn resume() -> bool {
     here::resume()
+}
+
+/// So many frames are taken of the stack of a call that frees from now on: 1 is its caller, 0 none, [`u64::MAX`] all of it, as
+/// [`Options::free_depth`](crate::Options::free_depth) has it from the beginning. The ledger says when that changed, and reports say of each stack whether it
+/// may have been cut. A call that is under way in another thread ends as before. For as long as a [`Window`](crate::Window) is open:
+/// [`WindowOptions::whole_frees`](crate::WindowOptions::whole_frees).
+///
+/// ```
+/// # use heapledger::{Error, Heapledger};
+/// # use std::alloc::System;
+/// # #[global_allocator]
+/// # static HEAP: Heapledger<System> = Heapledger::system();
+/// # fn main() -> Result<(), Error> {
+/// # if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) { return Ok(()) }
+/// heapledger::set_free_depth(u64::MAX)?;
+/// drop(vec![0u8; 1000]);
+/// heapledger::set_free_depth(1)?;
+/// # heapledger::discard();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Off`] if nothing is recorded, [`Error::NotSo`] where blocks are guarded, for stacks are whole there; [`Error::NoRoom`] if the ledger has no room
+/// to say so, [`Error::Busy`] if another thread is about to change it; [`Error::Unsupported`] on other systems.
+pub fn set_free_depth(frames: u64) -> Result<(), Error> {
+    here::set_free_depth(frames)
 }
 
 /// What is recorded in this process at this moment, by whichever recorder is at work in it.

@@ -219,7 +219,7 @@ pub mod stack;
 #[cfg(target_has_atomic = "ptr")]
 pub use allocator::Heapledger;
 #[cfg(target_has_atomic = "ptr")]
-pub use control::{Recording, discard, pause, recording, resume, start, stop};
+pub use control::{Recording, discard, pause, recording, resume, set_free_depth, start, stop};
 #[cfg(target_has_atomic = "ptr")]
 pub use error::Error;
 #[cfg(target_has_atomic = "ptr")]

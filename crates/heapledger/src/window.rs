@@ -28,7 +28,12 @@ mod here {
 
     pub(super) fn start(name: &str, options: WindowOptions) -> Result<u32, Error> {
         let mode = if options.shows_freed { WindowMode::All } else { WindowMode::Leaks };
-        let new = NewWindow { name: name.as_bytes(), mode, of_own_thread: options.of_this_thread };
+        let new = NewWindow {
+            name: name.as_bytes(),
+            mode,
+            of_own_thread: options.of_this_thread,
+            whole_frees: options.whole_frees,
+        };
         way()?.open_window(&new).map_err(error)
     }
 
@@ -97,12 +102,13 @@ mod here {
 pub struct WindowOptions {
     shows_freed: bool,
     of_this_thread: bool,
+    whole_frees: bool,
 }
 
 impl WindowOptions {
     /// What lives, of all threads.
     pub const fn new() -> WindowOptions {
-        WindowOptions { shows_freed: false, of_this_thread: false }
+        WindowOptions { shows_freed: false, of_this_thread: false, whole_frees: false }
     }
 
     /// What was freed, too, is asked for: a hint for readers, since the ledger's history has it anyway, as far as it reaches.
@@ -115,6 +121,12 @@ impl WindowOptions {
     #[must_use]
     pub const fn of_this_thread(self) -> WindowOptions {
         WindowOptions { of_this_thread: true, ..self }
+    }
+
+    /// Stacks of frees are whole until it is stopped, those of all threads, whatever [`free_depth`](crate::Options::free_depth) says.
+    #[must_use]
+    pub const fn whole_frees(self) -> WindowOptions {
+        WindowOptions { whole_frees: true, ..self }
     }
 }
 

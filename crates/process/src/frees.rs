@@ -66,16 +66,17 @@ pub(crate) fn site(access: &mut Access, registers: &Registers) -> Site {
     if access.is_usual {
         return caller(shared, access.state.again(), registers.ip);
     }
+    let depth = shared.free_depth.get();
     if !shared.history.is_on() && settings.guard.level < Level::Full {
         Site::NONE // it is only kept in there, and beside blocks that wait
-    } else if settings.free_depth.is_whole() {
+    } else if depth.is_whole() {
         whole(shared, access.state.again(), registers)
     } else if !settings.options.has(Options::STACK) {
         Site::NONE
-    } else if settings.free_depth == FreeDepth::CALLER {
+    } else if depth == FreeDepth::CALLER {
         caller(shared, access.state.again(), registers.ip)
     } else {
-        otherwise(shared, access.state.again(), registers)
+        otherwise(shared, access.state.again(), registers, depth)
     }
 }
 
@@ -126,12 +127,13 @@ fn new_caller(shared: &Shared, mut state: Entered, pc: u64, generation: u32) -> 
 /// Another number of frames than one, or the whole of it now and then.
 #[cold]
 #[inline(never)]
-fn otherwise(shared: &Shared, mut state: Entered, registers: &Registers) -> Site {
-    let depth = shared.settings().free_depth;
+fn otherwise(shared: &Shared, mut state: Entered, registers: &Registers, depth: FreeDepth) -> Site {
     if let Some(calls) = depth.one_in() {
         let ThreadBooks { callers, .. } = &mut *state;
-        if callers.before_whole != 0 {
-            callers.before_whole = callers.before_whole.wrapping_sub(1);
+        // It may count down from more than that: another depth was in force then.
+        let before_whole = callers.before_whole.min(calls.wrapping_sub(1));
+        if before_whole != 0 {
+            callers.before_whole = before_whole.wrapping_sub(1);
             return caller(shared, state, registers.ip);
         }
         callers.before_whole = calls.wrapping_sub(1);

@@ -158,10 +158,10 @@ pub fn sees_all_frees(shared: &Shared) -> bool {
     crate::certain::sees_all_frees(shared)
 }
 
-/// Whether nothing is asked for beside what is recorded in any case. That does not change once recording has begun.
+/// Whether nothing is asked for beside what is recorded in any case. That changes only with what is taken of frees' stacks.
 #[inline(always)]
 pub fn is_usual(shared: &Shared) -> bool {
-    shared.settings().is_usual
+    shared.free_depth.is_usual()
 }
 
 /// The calling thread, if nothing stands in the way of recording but what [`block_begins`] looks at.

@@ -88,6 +88,8 @@ pub mod damage;
 #[cfg(not(feature = "loom"))]
 pub mod depot;
 #[cfg(not(feature = "loom"))]
+pub mod depth_in_force;
+#[cfg(not(feature = "loom"))]
 mod described;
 #[cfg(not(feature = "loom"))]
 pub mod enclosing;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::accounts::Accounts;
+use crate::depth_in_force::DepthInForce;
 use crate::errors::Errors;
 use crate::family::ForkedChildren;
 use crate::guard_memory;
@@ -33,7 +34,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
-use heapledger_format::{FreeDepth, GlobalCounter, SectionKind, Ticks};
+use heapledger_format::{GlobalCounter, SectionKind, Ticks};
 use heapledger_linux::clock::Clock;
 use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Slot;
@@ -75,8 +76,6 @@ pub struct Settings {
     pub options: Options,
     /// Most frames of a stack.
     pub depth_limit: usize,
-    /// What is taken of the stack of a call that ends a block.
-    pub free_depth: FreeDepth,
     /// Which scripts' lines stacks have.
     pub scripts: Scripts,
     /// How stacks are taken.
@@ -92,8 +91,9 @@ pub struct Settings {
     /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two. Where it is not so and
     /// [`Settings::sample`] is 0, accounts are kept.
     pub is_plain: bool,
-    /// Nothing is asked for that an event would have to look at: see [`Settings::is_usual_with`].
-    pub is_usual: bool,
+    /// Nothing is asked for that an event would have to look at, but perhaps more of a free's stack than its caller: see
+    /// [`Settings::is_usual_with`].
+    pub is_usual_but_depth: bool,
     /// See [`Hooks::tells_of_memory`](crate::start::Hooks::tells_of_memory).
     pub tells_of_memory: bool,
     /// What becomes of forked children.
@@ -105,12 +105,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether events are entered as they mostly are: with their stacks, sizes and times, by the caller alone where a block ends, each of
-    /// them, and not guarded. Then hooks that have been compiled for that look at none of these again.
+    /// Whether events are entered as they mostly are: with their stacks, sizes and times, each of them, and not guarded. If then the caller alone
+    /// is taken where a block ends, hooks that have been compiled for that look at none of these again.
     pub(crate) fn is_usual_with(&self, has_history: bool) -> bool {
         let all =
             [Options::STACK, Options::ACTUAL_SIZE, Options::TIME].into_iter().all(|option| self.options.has(option));
-        let is_default = self.free_depth == FreeDepth::CALLER && !self.check_stacks && self.guard.level == Level::Off;
+        let is_default = !self.check_stacks && self.guard.level == Level::Off;
         all && is_default && self.sample == 0 && has_history
     }
 
@@ -118,7 +118,6 @@ impl Settings {
         Settings {
             options: Options(0),
             depth_limit: 0,
-            free_depth: FreeDepth::of(0),
             scripts: Scripts::None,
             unwind: Unwind::Auto,
             fallback: 0,
@@ -126,7 +125,7 @@ impl Settings {
             reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
             is_plain: false,
-            is_usual: false,
+            is_usual_but_depth: false,
             tells_of_memory: false,
             forked_children: ForkedChildren::PassBy,
             is_forked: false,
@@ -146,6 +145,8 @@ pub struct Shared {
     /// The process that records.
     pub(crate) pid: AtomicU32,
     pub(crate) clock: Clock,
+    /// What is taken of the stack of a call that ends a block.
+    pub(crate) free_depth: DepthInForce,
     pub(crate) ledger: Early<Ledger>,
     pub(crate) settings: Early<Settings>,
     /// Address to slot.
@@ -206,6 +207,7 @@ impl Shared {
             switch: Switch::new(),
             pid: AtomicU32::new(0),
             clock: Clock::new(),
+            free_depth: DepthInForce::new(),
             ledger: Early::new(Ledger::new()),
             settings: Early::new(Settings::none()),
             index: Index::new(),

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 use crate::anchored;
+use crate::depth_in_force;
 use crate::described;
 use crate::family::{self, ForkedChildren, Wanted};
 use crate::guarded::Level;
@@ -214,7 +215,6 @@ fn set_up(
     let mut settings = Settings {
         options: request.options,
         depth_limit: request.depth as usize,
-        free_depth: free_depth(request),
         scripts: if request.options.has(Options::STACK) { request.scripts } else { Scripts::None },
         unwind: request.unwind,
         fallback: request.fallback as usize,
@@ -222,7 +222,7 @@ fn set_up(
         reuse: request.reuse,
         sample: request.sample,
         is_plain: request.sample == 0 && !keeps_accounts,
-        is_usual: false,
+        is_usual_but_depth: false,
         tells_of_memory: hooks.tells_of_memory,
         forked_children: ForkedChildren::of(request),
         is_forked: request.forked.is_some(),
@@ -233,8 +233,10 @@ fn set_up(
             ..request.guard
         },
     };
-    settings.is_usual = settings.is_usual_with(request.history >= CHUNK_ENTRIES) && request.scripts == Scripts::None;
+    settings.is_usual_but_depth =
+        settings.is_usual_with(request.history >= CHUNK_ENTRIES) && request.scripts == Scripts::None;
     shared.settings.change(starting, |early| *early = settings);
+    shared.free_depth.start(starting, free_depth(request), settings.is_usual_but_depth);
     family::keep_wish(starting, request);
     if settings.scripts == Scripts::Python {
         shared.modules.python.want();
@@ -342,16 +344,6 @@ fn free_depth(request: &Request) -> FreeDepth {
     if request.guard.level == Level::Off { request.free_depth } else { FreeDepth::WHOLE }
 }
 
-fn free_depth_text(depth: FreeDepth) -> Text<24> {
-    let (text, number) = depth.parts();
-    let mut all = Text::new();
-    all.push(text.as_bytes());
-    if let Some(number) = number {
-        all.push_number(u64::from(number));
-    }
-    all
-}
-
 fn describe_process(
     ledger: &Ledger,
     request: &Request,
@@ -388,7 +380,7 @@ fn describe_process(
         && pair(key::NEXT, hooks.next.to_bytes())
         && pair(key::CXX, hooks.cxx.to_bytes())
         && pair(key::UNWIND, request.unwind.name())
-        && pair(key::FREE_DEPTH, free_depth_text(free_depth(request)).bytes())
+        && pair(key::FREE_DEPTH, depth_in_force::text(free_depth(request)).bytes())
         && (request.guard.level == Level::Off
             || pair(key::GUARD, request.guard.value().bytes()) && number(key::GUARD_AT, described::address()))
         && number(key::HISTORY, request.history)

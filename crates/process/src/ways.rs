@@ -111,6 +111,8 @@ struct FullWay {
     check_integrity: extern "C" fn(usize) -> i64,
     /// As which new blocks are to be guarded, below 0: as they are. The level before, or a number below 0.
     guard_level: extern "C" fn(i64) -> i64,
+    /// What is to be taken of the stacks of frees: [`heapledger_format::FreeDepth::word`]. 0, or a number below 0.
+    free_depth: extern "C" fn(u64) -> i64,
 }
 
 type EntryFn = unsafe extern "C" fn(*const u8, usize) -> u64;
@@ -197,6 +199,7 @@ static OWN: FullWay = FullWay {
     entry: own::entry,
     check_integrity: own::check_integrity,
     guard_level: own::guard_level,
+    free_depth: own::free_depth,
 };
 
 // The distance from where it stands to the way.

@@ -43,7 +43,9 @@ const OPENED: usize = 3;
 const BEFORE: usize = 6;
 /// Most bytes that were found to live.
 const PEAK: usize = 9;
-const BOUNDS_AT: usize = 10;
+/// 1: it asks for whole stacks of frees, until it is over.
+const WHOLE_FREES: usize = 10;
+const BOUNDS_AT: usize = 11;
 const KEPT_WORDS: usize = BOUNDS_AT + 2 * SPANS_MAX;
 
 /// All windows of the process.
@@ -116,6 +118,8 @@ pub struct NewWindow<'a> {
     pub mode: WindowMode,
     /// Whether it is of what the calling thread does.
     pub of_own_thread: bool,
+    /// Whether whole stacks of frees are taken until it is over, of all threads.
+    pub whole_frees: bool,
 }
 
 /// Blocks, bytes and frees, as the counters have them.
@@ -220,7 +224,15 @@ fn open(shared: &'static Shared, new: &NewWindow, thread: ThreadRowPlus1) -> Res
     let kept = shared.windows.kept(row_plus_1).ok_or(NotTold::NoRoom)?;
     let _changing = shared.windows.changing.take().ok_or(NotTold::Busy)?;
     set(kept, THREAD, thread.0.into());
-    let number = mark(shared, MarkKind::WindowStarts, row_plus_1, new.name, thread)?;
+    if new.whole_frees {
+        shared.free_depth.window_opens(shared)?;
+    }
+    let number = mark(shared, MarkKind::WindowStarts, row_plus_1, new.name, thread).inspect_err(|_| {
+        if new.whole_frees {
+            shared.free_depth.window_closes(shared);
+        }
+    })?;
+    set(kept, WHOLE_FREES, u64::from(new.whole_frees));
     Totals::now(shared, thread.0.into()).keep(kept, OPENED);
     add_bound(kept, number);
     set(kept, STATE, WindowState::Started as u64);
@@ -305,6 +317,9 @@ pub fn change(shared: &'static Shared, row_plus_1: u32, kind: MarkKind) -> Resul
     }
     set(kept, STATE, next as u64);
     drop(changing);
+    if next == WindowState::Stopped && word(kept, WHOLE_FREES) != 0 {
+        shared.free_depth.window_closes(shared);
+    }
     note(shared, row_plus_1, &count(shared, kept), next);
     Ok(row_plus_1)
 }

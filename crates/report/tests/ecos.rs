@@ -122,7 +122,7 @@ impl Target {
             heaps: ledger.heaps().expect("readable").into_iter().map(|heap| (heap.row, heap)).collect(),
             told: Arc::default(),
             sampling: Sampling::of(&ledger),
-            free_depth: ledger.free_depth(),
+            free_depths: ledger.free_depths().expect("marks"),
             paint: Paint::default(),
         };
         (ledger, context)

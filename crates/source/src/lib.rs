@@ -41,6 +41,7 @@ mod file;
 mod finish;
 mod finished;
 mod found;
+mod free_depths;
 mod hex;
 mod inherited;
 mod labels;
@@ -73,6 +74,7 @@ pub use family::{
 };
 pub use finish::{Finished, More, finish, finish_with};
 pub use found::{Found, FoundIn, ImageOptions, LedgerAt, WhichLedger};
+pub use free_depths::{FreeDepthChange, FreeDepths};
 pub use hex::is_hex;
 pub use inherited::Fork;
 pub use labels::Labels;

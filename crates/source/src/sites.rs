@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use heapledger_format::section::{line, pc, site};
 use heapledger_format::session::{process as key, unwind};
-use heapledger_format::{CodeId, FreeDepth, SectionKind, Site};
+use heapledger_format::{CodeId, SectionKind, Site};
 
 use crate::SourceError;
 use crate::ledger::Ledger;
@@ -72,12 +72,6 @@ impl Ledger {
     /// Whether the ledger says which stacks were guessed: earlier recorders did not.
     pub fn tells_guesses(&self) -> bool {
         self.process().get(key::UNWIND).is_some()
-    }
-
-    /// How much of the stacks of calls that ended blocks was taken.
-    pub fn free_depth(&self) -> FreeDepth {
-        let said = self.process().get(key::FREE_DEPTH).and_then(FreeDepth::parse);
-        said.unwrap_or(FreeDepth::WHOLE)
     }
 
     /// What the ledger says of the code address `id`.

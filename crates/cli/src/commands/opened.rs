@@ -109,7 +109,7 @@ impl LedgerArgs {
             heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect::<HashMap<_, _>>(),
             told: Arc::new(Told::of(&ledger)?),
             sampling: Sampling::of(&ledger),
-            free_depth: ledger.free_depth(),
+            free_depths: ledger.free_depths()?,
             paint: self.paint(),
         };
         let threads_recorded = ledger.header().options.has(Options::THREAD);

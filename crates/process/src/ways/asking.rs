@@ -1,5 +1,6 @@
 //! Asking whoever records, who may be another copy of this code, of another version.
 
+use super::own::WHOLE_FREES;
 use super::{EntryFn, FullWay, GetStackFn, LabelFn, MarkFn, PutStackFn, SnapshotFn, Way, WindowFiguresFn, WindowFn};
 use crate::depot::NotKept;
 use crate::marks::{NewMark, NotTold};
@@ -8,7 +9,7 @@ use crate::windows::{NewWindow, WindowSums};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use heapledger_format::mark::MarkKind;
-use heapledger_format::{LabelId, Site};
+use heapledger_format::{FreeDepth, LabelId, Site};
 use heapledger_linux::syscall::Errno;
 
 /// Where another recorder sees calls of a function.
@@ -103,8 +104,9 @@ impl Way {
     pub fn open_window(&'static self, new: &NewWindow) -> Result<u32, NotTold> {
         let open: WindowFn = self.later(offset_of!(FullWay, open_window)).ok_or(NotTold::Off)?;
         let (first, bytes) = (new.name.as_ptr(), new.name.len());
+        let mode = new.mode as u32 | if new.whole_frees { WHOLE_FREES } else { 0 };
         // SAFETY: the name is there.
-        NotTold::check(unsafe { open(first, bytes, new.mode as u32, u32::from(new.of_own_thread)) })
+        NotTold::check(unsafe { open(first, bytes, mode, u32::from(new.of_own_thread)) })
     }
 
     /// Pauses a window, resumes or stops it: [`crate::windows::change`].
@@ -153,6 +155,15 @@ impl Way {
     pub fn guard_level(&'static self, level: Option<u8>) -> Result<u32, NotTold> {
         let set: extern "C" fn(i64) -> i64 = self.later(offset_of!(FullWay, guard_level)).ok_or(NotTold::NotSo)?;
         NotTold::check(set(level.map_or(-1, i64::from)))
+    }
+
+    /// What is taken of the stacks of frees from now on: [`crate::depth_in_force::set`].
+    ///
+    /// # Errors
+    /// As of that. [`NotTold::NotSo`] also if this recorder is older than that.
+    pub fn set_free_depth(&'static self, depth: FreeDepth) -> Result<(), NotTold> {
+        let set: extern "C" fn(u64) -> i64 = self.later(offset_of!(FullWay, free_depth)).ok_or(NotTold::NotSo)?;
+        NotTold::check(set(depth.word())).map(drop)
     }
 
     /// Whether the block at an address is in the ledger: [`crate::look::holds`].

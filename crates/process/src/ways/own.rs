@@ -2,6 +2,7 @@
 
 use super::SHARED;
 use crate::depot::{self, NotKept};
+use crate::depth_in_force;
 use crate::guarded::{GUARD, Level};
 use crate::marks::{self, NewMark, NotTold};
 use crate::once::Noted;
@@ -12,11 +13,14 @@ use crate::{finish, labels, look};
 use core::ffi::CStr;
 use heapledger_format::errors::FoundAt;
 use heapledger_format::mark::{MarkKind, WindowMode};
-use heapledger_format::{LabelId, Site};
+use heapledger_format::{FreeDepth, LabelId, Site};
 use heapledger_linux::syscall::Errno;
 
 /// Where calls of another module's of a function are seen by us; `None`: nowhere.
 pub type EntryOf = fn(&[u8]) -> Option<usize>;
+
+/// Beside the mode of a window: it asks for whole stacks of frees.
+pub(super) const WHOLE_FREES: u32 = 0x100;
 
 static ENTRY_OF: Noted<EntryOf> = Noted::new();
 
@@ -125,10 +129,13 @@ pub(super) unsafe extern "C" fn label(
 pub(super) unsafe extern "C" fn open_window(name: *const u8, bytes: usize, mode: u32, of_own_thread: u32) -> i64 {
     let Some(shared) = SHARED.get() else { return NotTold::Off.number() };
     let known = [WindowMode::Leaks, WindowMode::All];
-    let Some(mode) = known.into_iter().find(|known| *known as u32 == mode) else { return NotTold::Unknown.number() };
+    let whole_frees = mode & WHOLE_FREES != 0;
+    let Some(mode) = known.into_iter().find(|known| *known as u32 == mode & !WHOLE_FREES) else {
+        return NotTold::Unknown.number();
+    };
     // SAFETY: the caller's.
     let name = unsafe { text(name, bytes) };
-    answered(windows::start(shared, &NewWindow { name, mode, of_own_thread: of_own_thread != 0 }))
+    answered(windows::start(shared, &NewWindow { name, mode, of_own_thread: of_own_thread != 0, whole_frees }))
 }
 
 pub(super) extern "C" fn change_window(row_plus_1: u32, kind: u32) -> i64 {
@@ -196,6 +203,12 @@ pub(super) extern "C" fn check_integrity(block: usize) -> i64 {
         Swept { damaged: 0, unseen: 1.. } => NotTold::Busy.number(),
         Swept { damaged, .. } => i64::try_from(damaged).unwrap_or(i64::MAX),
     }
+}
+
+pub(super) extern "C" fn free_depth(word: u64) -> i64 {
+    let shared = SHARED.get().ok_or(NotTold::Off);
+    let depth = FreeDepth::of_word(word).ok_or(NotTold::Invalid);
+    answered(depth.and_then(|depth| depth_in_force::set(shared?, depth)).map(|()| 0))
 }
 
 pub(super) extern "C" fn guard_level(level: i64) -> i64 {

@@ -13,7 +13,7 @@ use crate::linux::{RING, SHARED, open_own_ledger, run_child, start_as};
 use crate::model::Subject as _;
 
 fn open(name: &str, of_own_thread: bool) -> Result<u32, NotTold> {
-    start(&SHARED, &NewWindow { name: name.as_bytes(), mode: WindowMode::Leaks, of_own_thread })
+    start(&SHARED, &NewWindow { name: name.as_bytes(), mode: WindowMode::Leaks, of_own_thread, whole_frees: false })
 }
 
 /// Blocks and bytes allocated, frees, live blocks and bytes.

@@ -14,7 +14,7 @@ use super::{
     ErrorOrigin, ErrorsReport, called, compared, direction, given_by, hex, kind_name, known, stack_name, stacks, whole,
 };
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
-use crate::record::json::free_depth;
+use crate::record::json::FreeDepthsJson;
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -97,10 +97,10 @@ pub(crate) fn write_for(
 ) -> Result<(), ReportError> {
     #[derive(Serialize)]
     struct ErrorsAsked {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        free_depth: Option<String>,
+        #[serde(flatten)]
+        free_depths: FreeDepthsJson,
     }
-    let asked = ErrorsAsked { free_depth: free_depth(report.context) };
+    let asked = ErrorsAsked { free_depths: FreeDepthsJson::of(report.context) };
     line(out, &HeaderLine::new(command, &report.context.ledger, None).with(asked))?;
     let mut lines = StackLines::default();
     for (index, found) in report.errors.iter().enumerate() {

@@ -36,7 +36,7 @@ fn context(ledger: &Ledger) -> Context {
         heaps: ledger.heaps().expect("read").into_iter().map(|heap| (heap.row, heap)).collect(),
         told: Arc::default(),
         sampling: Sampling::of(ledger),
-        free_depth: ledger.free_depth(),
+        free_depths: ledger.free_depths().expect("marks"),
         paint: Paint::default(),
     }
 }

@@ -113,7 +113,7 @@ pub(super) fn one(
         let named = names.stack(stack.site)?;
         // What was freed lately is known from the history.
         if stack.tag == StackTag::Free as u16 {
-            frames::stack_of_end(out, &named, context)?;
+            frames::stack_of_end(out, (error.freed.checked_sub(1), &named), context)?;
         } else {
             frames::stack(out, &named, context.paint)?;
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::EventsReport;
 use crate::form::json::{HeaderLine, StackLines, end, line};
-use crate::record::json::{FieldsJson, free_depth};
+use crate::record::json::{FieldsJson, FreeDepthsJson};
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -31,13 +31,13 @@ pub(super) fn header(out: &mut dyn Write, context: &Context, events: &Events) ->
     struct EventsAsked<'a> {
         #[serde(flatten)]
         gaps: HistoryGaps<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        free_depth: Option<String>,
+        #[serde(flatten)]
+        free_depths: FreeDepthsJson,
         r#where: Option<&'a str>,
     }
     let found = events.coverage();
-    let (gaps, free_depth) = (HistoryGaps::of(&found), free_depth(context));
-    let more = EventsAsked { gaps, free_depth, r#where: events.filter.as_deref() };
+    let (gaps, free_depths) = (HistoryGaps::of(&found), FreeDepthsJson::of(context));
+    let more = EventsAsked { gaps, free_depths, r#where: events.filter.as_deref() };
     line(out, &HeaderLine::new("history", &context.ledger, events.sampled).with(more))
 }
 

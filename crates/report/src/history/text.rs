@@ -63,7 +63,7 @@ fn event_text(
     frames::label(&mut *out, context, &Subject::from(event))?;
     match &event.kind {
         EventKind::Allocation { .. } => frames::stack(&mut *out, stack, context.paint),
-        EventKind::Free(_) => frames::stack_of_end(&mut *out, stack, context),
+        EventKind::Free(_) => frames::stack_of_end(&mut *out, (Some(number), stack), context),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{LivesReport, ShownLife, each_life};
 use crate::form::json::{HeaderLine, Hex, end, frames, line};
-use crate::record::json::{FieldsJson, free_depth};
+use crate::record::json::{FieldsJson, FreeDepthsJson};
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -39,8 +39,8 @@ struct LivesAsked<'a> {
     address: Hex,
     complete: bool,
     frees_missing: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    free_depth: Option<String>,
+    #[serde(flatten)]
+    free_depths: FreeDepthsJson,
     r#where: Option<&'a str>,
 }
 
@@ -48,8 +48,8 @@ struct LivesAsked<'a> {
 pub(super) fn write(report: &mut LivesReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let LivesReport { context, address, lives, .. } = *report;
     let (frees_missing, r#where) = (lives.frees_missing, lives.filter.as_deref());
-    let (complete, free_depth) = (frees_missing == 0, free_depth(context));
-    let more = LivesAsked { address: Hex(address), complete, frees_missing, free_depth, r#where };
+    let (complete, free_depths) = (frees_missing == 0, FreeDepthsJson::of(context));
+    let more = LivesAsked { address: Hex(address), complete, frees_missing, free_depths, r#where };
     line(out, &HeaderLine::new("history", &context.ledger, lives.sampled).with(more))?;
     let mut chains = 0;
     each_life(lives, report.names, |shown| {

@@ -129,7 +129,7 @@ fn life_text(
     writeln!(out, "  {heading} {}", paint.lines(&text, HEADING, HEADING))?;
     frames::thread(&mut *out, context, freed.thread, threads_recorded)?;
     match end {
-        Some(stack) => frames::stack_of_end(&mut *out, stack, context),
+        Some(stack) => frames::stack_of_end(&mut *out, (Some(number), stack), context),
         None => Ok(()),
     }
 }

@@ -9,8 +9,8 @@ use heapledger_analysis::query::Subject;
 use heapledger_analysis::{
     Clock, Holders, NamedFrame, NamedStack, Sampling, Told, begins_program, is_in_python_library,
 };
-use heapledger_format::{Entry, FreeDepth, ThreadRow, Ticks};
-use heapledger_source::{Heap, Thread};
+use heapledger_format::{Entry, ThreadRow, Ticks};
+use heapledger_source::{FreeDepths, Heap, Thread};
 
 use crate::form::fit::width;
 use crate::form::units::{Paint, clean, clock, count, plain_bytes, span};
@@ -33,7 +33,7 @@ pub struct Context {
     /// How blocks were chosen.
     pub sampling: Sampling,
     /// How much of the stacks of calls that ended blocks was taken.
-    pub free_depth: FreeDepth,
+    pub free_depths: FreeDepths,
     /// Whether text is emphasized.
     pub paint: Paint,
 }
@@ -139,10 +139,14 @@ pub(crate) fn stack(out: &mut dyn Write, stack: &NamedStack, paint: Paint) -> io
     Ok(())
 }
 
-/// The same of a call that ended a block, of which only a part may have been taken.
-pub(crate) fn stack_of_end(out: &mut dyn Write, ended: &NamedStack, context: &Context) -> io::Result<()> {
+/// The same of a call that ended a block, of which only a part may have been taken. `number`: of the event, if it is known.
+pub(crate) fn stack_of_end(
+    out: &mut dyn Write,
+    (number, ended): (Option<u64>, &NamedStack),
+    context: &Context,
+) -> io::Result<()> {
     stack(out, ended, context.paint)?;
-    if context.free_depth.may_cut(ended.levels().count()) {
+    if context.free_depths.may_cut(number, ended.levels().count()) {
         let what = if ended.frames.is_empty() { "its stack was" } else { "its callers were" };
         let text = format!("({what} not recorded: see run --free-depth)");
         writeln!(out, "  {}", context.paint.faint(context.paint.lines(&text, 2, 2)))?;

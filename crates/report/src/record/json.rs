@@ -6,15 +6,43 @@ use std::borrow::Cow;
 use heapledger_analysis::fields::{Field, JsonObject, Unit};
 use heapledger_analysis::query::Subject;
 use heapledger_format::{Kind, ThreadRow, Ticks};
+use heapledger_source::FreeDepthChange;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::Context;
 use crate::form::json::{Hex, thread};
 
-/// How much of the stacks of calls that ended blocks was taken, if that was not all.
-pub(crate) fn free_depth(context: &Context) -> Option<String> {
-    (!context.free_depth.is_whole()).then(|| context.free_depth.to_string())
+/// How much of the stacks of calls that ended blocks was taken, if that was not all: to be flattened into the first line.
+#[derive(Debug, Serialize)]
+pub(crate) struct FreeDepthsJson {
+    /// At the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_depth: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    free_depth_changes: Vec<FreeDepthChangeJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct FreeDepthChangeJson {
+    number: u64,
+    time_ns: Option<u64>,
+    free_depth: String,
+}
+
+impl FreeDepthsJson {
+    pub(crate) fn of(context: &Context) -> FreeDepthsJson {
+        let depths = &context.free_depths;
+        let change = |change: &FreeDepthChange| FreeDepthChangeJson {
+            number: change.number,
+            time_ns: context.clock.ns(change.time),
+            free_depth: change.depth.to_string(),
+        };
+        FreeDepthsJson {
+            free_depth: (!depths.is_whole()).then(|| depths.first.to_string()),
+            free_depth_changes: depths.changes.iter().map(change).collect(),
+        }
+    }
 }
 
 /// A block or an event, to be flattened into the object that tells of it.

@@ -36,7 +36,7 @@ fn written(form: &Form, level: &str, verified: &Verified, shown: usize) -> Strin
         heaps: std::collections::HashMap::new(),
         told: Arc::default(),
         sampling: Sampling::of(&ledger),
-        free_depth: ledger.free_depth(),
+        free_depths: ledger.free_depths().expect("marks"),
         paint: Paint::default(),
     };
     let (errors, labels) = (ledger.errors().expect("read"), ledger.labels().expect("read"));

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::WhereisReport;
 use crate::form::json::{HeaderLine, Hex, end, frames, line};
-use crate::record::json::{FieldsJson, free_depth};
+use crate::record::json::{FieldsJson, FreeDepthsJson};
 use crate::{Context, Report, ReportError};
 
 #[derive(Serialize)]
@@ -97,15 +97,15 @@ struct PlaceLine<'a> {
 struct PlacesAsked {
     complete: bool,
     frees_missing: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    free_depth: Option<String>,
+    #[serde(flatten)]
+    free_depths: FreeDepthsJson,
 }
 
 /// Writes each address.
 pub(super) fn write(report: &mut WhereisReport<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
     let WhereisReport { context, places, .. } = *report;
     let frees_missing = places.frees_missing;
-    let more = PlacesAsked { complete: frees_missing == 0, frees_missing, free_depth: free_depth(context) };
+    let more = PlacesAsked { complete: frees_missing == 0, frees_missing, free_depths: FreeDepthsJson::of(context) };
     line(out, &HeaderLine::new("whereis", &context.ledger, None).with(more))?;
     report.each(|place, stack, lives| place_line(out, context, place, (stack, lives)))?;
     Ok(end(out, report.ending(), &report.seen)?)

@@ -88,7 +88,7 @@ impl<'a, W: Write> WhereisText<'a, W> {
             let text = format!("Freed by {} as number {}{time}", life.by, life.number);
             writeln!(self.out, "  {}", context.paint.lines(&text, 2, 4))?;
             frames::thread(&mut self.out, context, life.thread, self.threads_recorded)?;
-            frames::stack_of_end(&mut self.out, ended, context)?;
+            frames::stack_of_end(&mut self.out, (Some(life.number), ended), context)?;
         }
         if place.lives_left_out != 0 {
             let left_out = counted(place.lives_left_out, "earlier life", "earlier lives");

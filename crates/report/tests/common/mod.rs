@@ -22,7 +22,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
         heaps: ledger.heaps()?.into_iter().map(|heap| (heap.row, heap)).collect(),
         told: Arc::new(Told::of(&ledger)?),
         sampling: Sampling::of(&ledger),
-        free_depth: ledger.free_depth(),
+        free_depths: ledger.free_depths().expect("marks"),
         paint: Paint::default(),
     };
     let names = |sites: &mut dyn Iterator<Item = Site>| {
