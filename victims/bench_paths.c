@@ -8,7 +8,7 @@
 // What `cargo xtask bench` measures: malloc and free at the ends of 500 call paths through 300 functions.
 // `e2e/tests/instructions.rs` counts from one call of `segment` to the next.
 //
-//     bench_paths MODE DEPTH PAIRS [walk] [time] [edge]
+//     bench_paths MODE DEPTH PAIRS [walk] [time] [edge] [resize]
 //
 // MODE says how the stack changes from one pair of malloc and free to the next:
 //   same    not at all
@@ -17,7 +17,7 @@
 //   random  each pair at the end of a path chosen at random
 // A path has DEPTH functions (at most 40); `main` and what is around it come in addition. `walk` makes the same calls
 // without malloc and free. `edge` puts the stack pointer of the innermost call to the first address of a page (with `same`), below
-// which nothing was touched before. `time` prints what the loop took, by itself: without start and end of the process.
+// which nothing was touched before. `resize` has a realloc in place of each pair. `time` prints what the loop took, by itself: without start and end of the process.
 #include "victim.h"
 #include <alloca.h>
 
@@ -37,7 +37,7 @@ static struct {
     unsigned path, end;      // the path that is walked, and where the walk stops
     long pairs_left;
     unsigned pairs_at_leaf;
-    int allocates;
+    int allocates, resizes;
     uint32_t random;
 } walk;
 
@@ -56,6 +56,15 @@ static void *block(void)
     return p;
 }
 
+static void *resized(void *old)
+{
+    size_t size = SMALLEST + next_random(&walk.random) % SIZES * STEP;
+    uint32_t *p = opaque(realloc(old, size));
+    CHECK(p != NULL);
+    *p = walk.random;
+    return p;
+}
+
 // Another 2,000 pairs are to come.
 CALL_SITE void segment(void)
 {
@@ -69,7 +78,9 @@ CALL_SITE void leaf(unsigned level)
         if (walk.pairs_left % SEGMENT == 0)
             segment();
         unsigned slot = next_random(&walk.random) % POOL;
-        if (walk.allocates) {
+        if (walk.resizes) {
+            pool[slot] = resized(pool[slot]);
+        } else if (walk.allocates) {
             free(pool[slot]);
             pool[slot] = block();
         }
@@ -152,6 +163,7 @@ int main(int argc, char **argv)
         is_walk |= strcmp(argv[i], "walk") == 0;
         is_timed |= strcmp(argv[i], "time") == 0;
         is_edge |= strcmp(argv[i], "edge") == 0;
+        walk.resizes |= strcmp(argv[i], "resize") == 0;
     }
     make_paths(depth);
     walk.random = 1;

@@ -85,7 +85,7 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), way: Way) 
     let pairs = SEGMENTS * SEGMENT_PAIRS;
     let mut arguments = callgrind::options(&counts);
     arguments.push(program.to_string_lossy().into_owned());
-    let more = if mode == "edge" { ["same", "edge"] } else { [mode, ""] };
+    let more = if ["edge", "resize"].contains(&mode) { ["same", mode] } else { [mode, ""] };
     arguments.extend([more[0], &depth.to_string(), &pairs.to_string(), more[1]].map(str::to_owned));
     let mut run: Command;
     match way {
@@ -189,6 +189,25 @@ fn operators_of_cxx_stay_below_their_ceiling() -> Result {
         check!(added > 500.0, "{mode}: only {added:.0} were added: is it recorded?");
         check!(added <= *ceiling, "{mode}: {added:.0} are too many\n{}", tracked.explained());
     }
+    Ok(())
+}
+
+/// Most instructions that are added to a `realloc` with a stack of 20 frames that stays: it is two calls of the recorder, as a pair is.
+const REALLOC_CEILING: f64 = 1290.0;
+
+#[test]
+fn a_realloc_stays_below_its_ceiling() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("instructions of realloc", "valgrind is not installed");
+        return Ok(());
+    };
+    let program = victim::named("bench_paths")?.build()?;
+    let count = |way| count(&valgrind, &program, ("resize", 20), way);
+    let (tracked, plain) = (count(Way::Recorded)?, count(Way::Plain)?);
+    let added = tracked.for_a_pair() - plain.for_a_pair();
+    println!("realloc: {added:.0} (to {:.0}), ceiling {REALLOC_CEILING}", plain.for_a_pair());
+    check!(added > 500.0, "only {added:.0} were added: is it recorded?");
+    check!(added <= REALLOC_CEILING, "{added:.0} are too many\n{}", tracked.explained());
     Ok(())
 }
 

@@ -5,19 +5,23 @@
 
 use crate::SHARED;
 use crate::calls::{
-    argument, before_call, book_guarded, call_failed, failed_inside, is_own_call, is_part_of, may_lie_elsewhere,
-    new_block, new_in_glibc, note_library, size_asked,
+    after_call, argument, before_call, book_guarded, call_failed, failed_inside, is_own_call, is_part_of,
+    may_lie_elsewhere, new_block, new_in_glibc, note_library, size_asked,
 };
-use crate::frame::{CallFrame, Caller};
+use crate::frame::{BookedBy, CallFrame, Caller};
 use crate::guard;
 use crate::hooked::{Family, hooked_at};
 use crate::next;
-use crate::says::{SaysNothing, given_back};
+use crate::says::{SaysNothing, SaysNothingOfOld, given_back};
+use crate::watched::Watched;
 #[cfg(not(feature = "wrapped"))]
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering;
 #[cfg(not(feature = "wrapped"))]
 use heapledger_linux::loader::Module;
+use heapledger_process::enclosing::Call;
 use heapledger_process::hooks::{self, NewBlock, Ready};
+use heapledger_process::reallocation::{self, Reallocation};
 
 /// What precedes a call of an allocator may be left out: its functions call no other replaced one.
 #[cfg(not(feature = "wrapped"))]
@@ -139,6 +143,55 @@ fn gave_to<const HOOK: usize>(frame: &Caller, block: usize, book: impl Fn(Option
 #[inline(never)]
 fn before_free(hook: usize, caller: &Caller) -> usize {
     before_call(hook, &mut CallFrame::of(*caller))
+}
+
+/// What precedes `realloc`; returns the real one. Where glibc's is next, all [is usual](hooks::is_usual) and the call is the program's own, that is
+/// less than what [`before_call`] has to ask.
+pub(crate) extern "C" fn resizes<const HOOK: usize>(_: usize, frame: &mut CallFrame) -> usize {
+    let function = next::DIRECT.get(HOOK).map_or(0, |function| function.load(Ordering::Acquire));
+    if function != 0
+        && hooks::is_usual(&SHARED)
+        && next::is_glibc()
+        && !is_own_call(frame)
+        && let Some(thread) = hooks::ready(&SHARED)
+        && thread.enclosing_call().is_none()
+    {
+        let says = const { SaysNothingOfOld(hooked_at(HOOK).kind) };
+        let kept = match argument(frame, 0) {
+            0 => Some(Reallocation::default()),
+            block => reallocation::begins_at_once(&SHARED, thread, &frame.registers, block, says),
+        };
+        if let Some(kept) = kept {
+            frame.kept = kept;
+            frame.booked_by = BookedBy::THIS;
+            frame.watched = Watched::default();
+            frame.enclosing = Call::default();
+            return function;
+        }
+    }
+    before_call(HOOK, frame)
+}
+
+/// What follows it; returns the block.
+pub(crate) extern "C" fn resized<const HOOK: usize>(_: usize, frame: &mut CallFrame, block: usize) -> usize {
+    // All of that may have changed since.
+    if block != 0
+        && frame.booked_by == BookedBy::THIS
+        && !frame.watched.is_any()
+        && hooks::is_usual(&SHARED)
+        && next::is_glibc()
+        && let Some(thread) = hooks::ready(&SHARED)
+    {
+        if argument(frame, 0) == 0 {
+            return gave_alone::<HOOK, true, true>(frame, block);
+        }
+        let hooked = &const { hooked_at(HOOK) };
+        let new = new_in_glibc(hooked, block, size_asked(hooked.shape, frame), false);
+        if reallocation::ends_at_once(&SHARED, thread, &frame.registers, &frame.kept, &new) {
+            return block;
+        }
+    }
+    after_call(HOOK, frame, block)
 }
 
 /// What precedes `free`; returns the real one, to which the stub jumps.

@@ -184,8 +184,8 @@ macro_rules! realloc_stub {
                 counters = const heapledger_process::sampling::COUNTERS,
                 first_shift = const heapledger_process::sampling::FIRST_SHIFT,
                 second_shift = const heapledger_process::sampling::SECOND_SHIFT,
-                before_call = sym crate::calls::before_call,
-                after_call = sym crate::calls::after_call,
+                before_call = sym crate::direct::resizes::<{ $index }>,
+                after_call = sym crate::direct::resized::<{ $index }>,
             )
         }
     };

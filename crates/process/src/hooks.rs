@@ -359,7 +359,7 @@ fn realloc_begins_slowly(
 }
 
 #[inline(always)]
-fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
+pub(crate) fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     access.note_said(says);
     let Some(detached) = policy::detach(&mut access, address as u64) else {
         look_at_no_block(access, registers, address, says);

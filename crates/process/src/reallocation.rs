@@ -1,11 +1,16 @@
 //! What is remembered between the two halves of a `realloc` hook.
 #![forbid(unsafe_code)]
 
+use crate::access::{Access, Sign};
 use crate::family::forks;
-use heapledger_format::Ticks;
+use crate::hooks::{self, NewBlock, Ready};
+use crate::layouts::Says;
+use crate::shared::Shared;
 use heapledger_format::record::{ADDRESS_MAX, TIME_MAX};
+use heapledger_format::{Site, Ticks};
 use heapledger_recorder::backend::{Number, Slot};
-use heapledger_recorder::policy::Detached;
+use heapledger_recorder::policy::{self, Detached, Reallocated};
+use heapledger_unwind::Registers;
 
 /// A block taken out of the index while the real `realloc` runs, in three words on the hook's stack. All zeros: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +45,39 @@ impl Reallocation {
         let time = self.slot >> 32 | (self.address >> 48) << 32;
         Some(Detached::from_parts((slot, self.address & ADDRESS_MAX, Number(self.number & NUMBER_MASK), Ticks(time))))
     }
+}
+
+/// [`realloc_begins`](hooks::realloc_begins), where the caller has found that all [is usual](hooks::is_usual). `None`: nothing was done, the thread may not
+/// enter at once.
+#[inline(always)]
+pub fn begins_at_once(
+    shared: &'static Shared,
+    ready: Ready,
+    registers: &Registers,
+    address: usize,
+    says: impl Says,
+) -> Option<Reallocation> {
+    let sign = Sign::new();
+    let access = Access::enter_at_once(shared, ready.state, registers, &sign, true)?;
+    Some(hooks::detach(access, registers, address, says))
+}
+
+/// [`realloc_ends`](hooks::realloc_ends) of a block that was taken out and has a new place now, where all is usual. False: nothing was done.
+#[inline(always)]
+#[must_use]
+pub fn ends_at_once(
+    shared: &'static Shared,
+    ready: Ready,
+    registers: &Registers,
+    begun: &Reallocation,
+    new: &NewBlock,
+) -> bool {
+    let Some(detached) = begun.detached() else { return false };
+    let sign = Sign::new();
+    let Some(mut access) = Access::enter_at_once(shared, ready.state, registers, &sign, true) else { return false };
+    let block = hooks::describe_begin(&mut access, registers, new);
+    policy::settle(&mut access, Some(detached), new.kind, &Reallocated::Gave(block), |_| Site::NONE);
+    true
 }
 
 #[cfg(test)]
