@@ -273,13 +273,14 @@ impl Shared {
         }
     }
 
-    /// Begins: it is measured at once. A forked child, which may end at once, is when it has lived for a millisecond: that takes as long as
-    /// a good part of its beginning.
-    pub(crate) fn measure_first(&self, is_child: bool) {
+    /// This moment is 0; returns it in nanoseconds since 1970. A forked child, which may end at once, is measured when it has lived for a
+    /// millisecond: that takes as long as a good part of its beginning.
+    pub(crate) fn begin_time(&self, is_child: bool) -> u64 {
         const LATER_NS: u64 = 1_000_000;
         let first_ns = if is_child { LATER_NS } else { 0 };
         self.next_measure_ns.store(first_ns, Ordering::Relaxed);
         self.next_measure_if_grown_ns.store(first_ns, Ordering::Relaxed);
+        self.clock.start()
     }
 
     /// The same at once. `all`: of every thread's state, and not of some of them.

@@ -241,9 +241,8 @@ fn set_up(
     if settings.scripts == Scripts::Python {
         shared.modules.python.want();
     }
-    let start_unix_ns = shared.clock.start();
+    let start_unix_ns = shared.begin_time(request.forked.is_some());
     let id = ((u128::from(syscall::random()) << 64) | u128::from(syscall::random())).to_le_bytes();
-    shared.measure_first(request.forked.is_some());
     family::keep_own(starting, id, start_unix_ns);
     let opened = Opening { request, session, is_child, id, start_unix_ns };
     let image = match shared.ledger.change(starting, |ledger| opened.ledger(ledger)) {
