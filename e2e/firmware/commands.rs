@@ -31,7 +31,8 @@ unsafe impl Board for Chip {
     const CONFIG: Config<'static> = Config {
         history: 200,
         tasks: 3,
-        depth: 12,
+        // Guesses are many different ones, for which there is to be room.
+        depth: if cfg!(scan) { 9 } else { 12 },
         largest_bytes: 0xFFFE,
         clock: Some(Clock { tick_ns: 1_000_000, bits: 8 }),
         heaps: &[
@@ -41,8 +42,7 @@ unsafe impl Board for Chip {
         errors: if cfg!(any(guard = "light", guard = "full")) { 4 } else { 0 },
         guarded_heaps: if cfg!(any(guard = "light", guard = "full")) { 1 } else { 0 },
         process: b"program=commands\0build_id=commands of the tests\0",
-        // Guesses are many different ones.
-        ..Config::minimal(100, if cfg!(scan) { 4096 } else { 512 })
+        ..Config::minimal(100, if cfg!(scan) { 4500 } else { 512 })
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {

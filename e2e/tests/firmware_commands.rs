@@ -81,6 +81,8 @@ fn scans(machine: &Machine) -> Result {
     // A realloc has one stack, for what ends and what begins.
     check!(guessed == model.of("allocations") + model.of("frees") - model.of("reallocs"), "{guessed} are guessed");
 
+    let left_out = Stats::of(&image)?.inner("counters", "sites_full");
+    check!(left_out == 0, "{}: {left_out} stacks had no room", machine.name);
     let said = process::run(command(heapledger()).arg("stats").arg(&image))?.good()?.out();
     check!(said.contains("were found by a scan of the stack") && !said.contains("frame pointers"), "{said}");
 

@@ -146,7 +146,9 @@ fn run_sees_what_is_held_and_what_memory_there_is() -> Result {
         held.map(|point| number(point, "resident_bytes")).filter(|bytes| *bytes != u64::MAX).collect();
     // What is the recorder's is known but for a little.
     let is_there = |bytes: &u64| (20 * MIB - MIB / 4..30 * MIB).contains(bytes);
-    check!(!memory.is_empty() && memory.iter().all(is_there), "with 20 MiB held: {memory:?}");
+    // The first look may be one at a program that is still writing to what it holds.
+    let written = memory.get(usize::from(!memory.first().is_some_and(is_there))..).unwrap_or(&[]);
+    check!(!written.is_empty() && written.iter().all(is_there), "with 20 MiB held: {memory:?}");
     let faults = of_run.iter().filter_map(|point| point["minor_faults"].as_u64()).max();
     check!(faults.is_some_and(|faults| faults > 70 * MIB / 4096 / 2), "{faults:?} page faults");
     Ok(())
