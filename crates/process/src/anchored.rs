@@ -10,6 +10,7 @@ use heapledger_linux::text::Text;
 
 /// A page of private memory from which a core dump leads to the ledger: its file, its id, and where the finished
 /// ledger probably lies. A forked child does not get it, because its blocks are not in that ledger.
+#[inline(never)]
 pub(crate) fn place(ledger: &Ledger, id: &[u8; 16], cwd: &Text<1024>) {
     let Some(mapping) = ledger.mapping().filter(|mapping| mapping.has_file()) else { return };
     let Some(page) = anchor_page() else { return };

@@ -78,6 +78,7 @@ pub(crate) fn has_forked() {
 }
 
 /// Keeps what forked children will need.
+#[inline(never)]
 pub(crate) fn keep_wish(starting: &mut Starting, request: &Request) {
     if request.children.bytes().is_empty() || forks() != 0 {
         return;

@@ -284,6 +284,7 @@ fn set_up(
 }
 
 /// Looks at the modules of the process: whether it can be recorded, and by us.
+#[inline(never)]
 fn look_around(shared: &'static Shared, request: &Request, session: u64, is_told: bool) -> Result<(), NotStarted> {
     if request.forked.is_some() && shared.modules.start(is_told) {
         return Ok(()); // all of it holds that its parent found
@@ -343,6 +344,7 @@ fn free_depth(request: &Request) -> FreeDepth {
     if request.guard.level == Level::Off { request.free_depth } else { FreeDepth::WHOLE }
 }
 
+#[inline(never)]
 fn describe_process(
     ledger: &Ledger,
     request: &Request,
@@ -431,6 +433,7 @@ fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
 
 /// Leaves the program's path for `run`, which would otherwise take an earlier program of this process
 /// for the whole story. A symbolic link, because nothing can be written where file sizes are limited to 0.
+#[inline(never)]
 fn note_unrecorded(request: &Request, session: u64) {
     if let Some(dir) = request.dir() {
         let mut path = Text::<PATH_BYTES_MAX>::new();

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 const STACK_BYTES: usize = 32 << 10;
 const STACKS: usize = 8;
 /// So much of a fresh stack is used each time.
-const LIKELY_BYTES: usize = 32 << 10;
+const LIKELY_BYTES: usize = 24 << 10;
 const FREE: u32 = 0;
 const USED: u32 = 1;
 /// Used, and somebody waits for it.

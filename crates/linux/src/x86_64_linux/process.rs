@@ -303,6 +303,7 @@ fn directory_by_call<const N: usize>() -> Text<N> {
 }
 
 /// Where a link leads to; empty if unknown.
+#[inline(never)]
 pub fn link<const N: usize>(path: &CStr) -> Text<N> {
     let mut buffer = [0u8; N];
     let mut text = Text::new();
