@@ -67,6 +67,25 @@ fn ends_of_processes_that_others_wait_for_are_known() -> Result {
     Ok(())
 }
 
+/// Children that are gone before anybody could look: each says with what status it ends, whichever way it takes.
+#[test]
+fn ends_of_children_that_live_for_an_instant_are_known() -> Result {
+    let scratch = Scratch::new();
+    runs_as_ever(&scratch, &[], &victim::named("ends")?.build()?, &[])?;
+    let session = scratch.path("s");
+    let first = first_pid(&session)?;
+    let all = processes(&session)?;
+    let end = |process: &Value| process["end"].as_str().unwrap_or("none").to_owned();
+    let mut ends: Vec<String> = all.iter().filter(|process| process["pid"] != first).map(end).collect();
+    ends.sort_unstable();
+    let killed = ends.pop().unwrap_or_default();
+    let expected = ["exit:11", "exit:12", "exit:13", "exit:14", "exit:15", "exit:16", "exit:17", "exit:20"];
+    check!(ends == expected && ["signal:9", "unknown"].contains(&killed.as_str()), "{ends:?}, {killed}");
+    let own: Vec<String> = all.iter().filter(|process| process["pid"] == first).map(end).collect();
+    check!(own.last().is_some_and(|end| end == "exit:0"), "{own:?}");
+    Ok(())
+}
+
 #[test]
 fn each_process_of_a_tree_says_what_was_counted_in_it() -> Result {
     let scratch = Scratch::new();
@@ -79,10 +98,10 @@ fn each_process_of_a_tree_says_what_was_counted_in_it() -> Result {
     inherited.sort_unstable();
     check!(inherited == [0, 2, 26, 26, 26, 26], "{inherited:?}");
     let ends: Vec<&str> = all.iter().filter_map(|process| process["end"].as_str()).collect();
-    // One child ends by `_exit(7)`, one is killed. Of one that was gone before anybody could ask for its status it is known at most that it came to its end.
-    let is_right = |end: &&str| ["exit:0", "exit:7", "signal:9", "exec", "exited", "unknown"].contains(end);
-    check!(ends.len() == all.len() && ends.iter().all(is_right), "{ends:?}");
-    check!(ends.contains(&"exit:0") && ends.contains(&"exec"), "{ends:?}");
+    // One child ends by `_exit(7)`, one is killed: of that one nobody may have seen how.
+    let count = |end: &str| ends.iter().filter(|one| **one == end).count();
+    check!(count("exit:7") == 1 && count("signal:9") + count("unknown") == 1 && count("exec") == 2, "{ends:?}");
+    check!(ends.len() == all.len() && count("exit:0") == all.len() - 4, "{ends:?}");
     let forked = all.iter().filter(|process| process["forked"] == true).count();
     let named = all.iter().filter(|process| process["program"] == "true").count();
     check!((forked, named) == (5, 1), "{forked} forked, {named} called true");

@@ -65,6 +65,8 @@ counters! {
         GuardClosedBlocks = 18, "guard_closed_blocks";
         /// Bytes of addresses that these take; there is no memory behind them.
         GuardClosedBytes = 19, "guard_closed_bytes";
+        /// The status with which the program ended itself, and one more; 0: it did not, or nobody notes it.
+        ExitStatus = 20, "exit_status";
     }
 }
 

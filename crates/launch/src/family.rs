@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapledger_format::GlobalCounter;
 use heapledger_format::session::{ending, process as key};
 use heapledger_source::{
     FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, Ledger, MemberEnd, SESSION_FILE, ThreadState,
@@ -205,7 +206,7 @@ pub fn directory_of(live: &Live) -> Option<PathBuf> {
 /// # Errors
 /// If it cannot be written.
 pub fn recovered(directory: &Path, ledger: &Ledger, written: &Written) -> io::Result<()> {
-    let end = if has_exited(ledger) { MemberEnd::Exited } else { MemberEnd::Unknown };
+    let end = end_by_itself(ledger);
     let process = process_of(ledger, Some((written, end)));
     FamilyWriter::reopen(directory)?.append(&FamilyLine::Process(process))
 }
@@ -231,9 +232,14 @@ pub fn process_of(ledger: &Ledger, finished: Option<(&Written, MemberEnd)>) -> F
     }
 }
 
-/// Whether the program has come to its end by itself: by `exit`, or by coming back from `main`.
-fn has_exited(ledger: &Ledger) -> bool {
-    ledger.threads().unwrap_or_default().iter().any(|thread| thread.state == ThreadState::AtExit)
+/// How a program has ended, by its own word, of which nobody else has seen it.
+fn end_by_itself(ledger: &Ledger) -> MemberEnd {
+    let has_exited = || ledger.threads().unwrap_or_default().iter().any(|thread| thread.state == ThreadState::AtExit);
+    match ledger.header().global(GlobalCounter::ExitStatus).checked_sub(1).map(i32::try_from) {
+        Some(Ok(status)) => MemberEnd::Exit(status),
+        _ if has_exited() => MemberEnd::Exited,
+        _ => MemberEnd::Unknown,
+    }
 }
 
 /// The pattern of a finished ledger in a session's directory: of the first program of a process, or of what it became by exec.

@@ -82,7 +82,8 @@ pub(crate) fn size_asked(shape: Shape, frame: &Caller) -> usize {
         | Shape::Opens
         | Shape::Remaps
         | Shape::Restricts
-        | Shape::Signals => 0,
+        | Shape::Signals
+        | Shape::Ends => 0,
     }
 }
 
@@ -162,7 +163,13 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
         // Programs ask it of each block: where nobody looks at them that must cost nothing.
         Shape::Asks if guard::is_on() => size_is_asked(frame, hooked.kind),
-        Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => {}
+        Shape::Asks
+        | Shape::Unloads
+        | Shape::Opens
+        | Shape::Remaps
+        | Shape::Restricts
+        | Shape::Signals
+        | Shape::Ends => {}
     }
     if may_call_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -221,7 +228,8 @@ pub(crate) fn booked_call_ends(hook: usize, hooked: &Hooked, frame: &mut CallFra
         | Shape::Opens
         | Shape::Remaps
         | Shape::Restricts
-        | Shape::Signals => result,
+        | Shape::Signals
+        | Shape::Ends => result,
         _ => given(hook, frame, result),
     }
 }

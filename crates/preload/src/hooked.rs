@@ -29,6 +29,8 @@ pub(crate) enum Shape {
     Restricts,
     /// Says what becomes of signals.
     Signals,
+    /// Ends the process.
+    Ends,
 }
 
 /// Whose definition is the next in line.
@@ -58,7 +60,8 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => false,
+            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
+            Shape::Signals | Shape::Ends => false,
         }
     }
 }
@@ -176,6 +179,10 @@ hooked! {
     watch_stub UnderSysvSignal = "__sysv_signal": NONE, Signals, Loader;
     watch_stub Sigprocmask = "sigprocmask": NONE, Signals, Loader;
     watch_stub PthreadSigmask = "pthread_sigmask": NONE, Signals, Loader;
+    // Without the handlers of `exit`.
+    watch_stub UnderExit = "_exit": NONE, Ends, Loader;
+    watch_stub CapitalExit = "_Exit": NONE, Ends, Loader;
+    watch_stub QuickExit = "quick_exit": NONE, Ends, Loader;
     // Unloads conversion modules without going through `dlclose`.
     call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }

@@ -9,6 +9,8 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, Ordering};
 use heapledger_format::session::LINKED_LIBRARY;
 use heapledger_linux::loader;
+#[cfg(not(feature = "wrapped"))]
+use heapledger_process::exit_status;
 use heapledger_process::life::{self, Begin, Host};
 use heapledger_process::options::AtExit;
 use heapledger_process::start::Hooks;
@@ -31,6 +33,22 @@ static IS_LOADED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn loaded() {
     IS_LOADED.store(true, Ordering::Release);
     crate::calls::ensure_started();
+    #[cfg(not(feature = "wrapped"))]
+    watch_end();
+}
+
+/// Has the C library say with what status the program comes to its end by `exit`, or by coming back from `main`: last of all that it does then,
+/// since whoever asked first is told last.
+#[cfg(not(feature = "wrapped"))]
+fn watch_end() {
+    extern "C" fn ends(status: core::ffi::c_int, _: usize) {
+        exit_status::note(&SHARED, status);
+    }
+    if exit_status::is_wanted(&SHARED)
+        && let Some(on_exit) = loader::modules_after_us().find_map(|module| module.symbol(b"on_exit"))
+    {
+        crate::real::gives_of_two(on_exit.address, ends as *const () as usize, 0);
+    }
 }
 
 /// The first call of all, and those that come while the program has not said when.

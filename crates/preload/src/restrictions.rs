@@ -6,6 +6,7 @@ use crate::calls::ensure_started;
 use crate::hooked::{HOOKED, Hook, Shape};
 use crate::{next, signals};
 use heapledger_linux::{seccomp, syscall};
+use heapledger_process::exit_status;
 use heapledger_process::guarded::GUARD;
 use heapledger_process::{arenas, hooks, room, start};
 
@@ -21,6 +22,10 @@ enum Restriction {
     Counter,
     /// All but a few system calls are fatal from now on.
     SystemCalls,
+    /// The process ends.
+    End {
+        status: usize,
+    },
     /// A filter, of which this is the description, decides which are.
     Filter {
         program: usize,
@@ -56,6 +61,7 @@ fn of_system_call(args: &[usize; 6]) -> Restriction {
     const MLOCKALL: usize = 151;
     const SETRLIMIT: usize = 160;
     const PRCTL: usize = 157;
+    const EXIT_GROUP: usize = 231;
     const PRLIMIT64: usize = 302;
     const SECCOMP: usize = 317;
     const SET_MODE_STRICT: usize = 0;
@@ -66,6 +72,7 @@ fn of_system_call(args: &[usize; 6]) -> Restriction {
         PRLIMIT64 => limits(first, second, third),
         MLOCKALL => Restriction::Locks { flags: first },
         PRCTL => control(first, second, third),
+        EXIT_GROUP => Restriction::End { status: first },
         SECCOMP if first & 0xffff_ffff == SET_MODE_STRICT => Restriction::SystemCalls,
         SECCOMP if first & 0xffff_ffff == SET_MODE_FILTER => Restriction::Filter { program: third },
         _ => Restriction::Other,
@@ -94,8 +101,14 @@ fn of_call(hook: usize, args: &[usize; 6]) -> Restriction {
 /// What precedes such a call; returns the real function, to which the stub jumps.
 pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
     const MCL_CURRENT: usize = 1;
+    let shape = HOOKED.get(hook).map(|hooked| hooked.shape);
+    if shape == Some(Shape::Ends) {
+        let [status, ..] = *args;
+        exit_status::note(&SHARED, status as i32);
+        return next::next(hook);
+    }
     ensure_started();
-    if HOOKED.get(hook).is_some_and(|hooked| hooked.shape == Shape::Signals) {
+    if shape == Some(Shape::Signals) {
         return signals::instead(hook);
     }
     match of_call(hook, args) {
@@ -107,6 +120,7 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
                 room::address_space_is_limited(&SHARED, Some(soft).filter(|soft| *soft != u64::MAX));
             }
         }
+        Restriction::End { status } => exit_status::note(&SHARED, status as i32),
         Restriction::Counter => start::avoid_counter(&SHARED),
         // What a forked child would do at its first call could be fatal then.
         Restriction::Filter { program } => {

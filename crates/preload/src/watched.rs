@@ -80,7 +80,8 @@ fn size_argument(shape: Shape) -> Option<usize> {
         | Shape::Opens
         | Shape::Remaps
         | Shape::Restricts
-        | Shape::Signals => None,
+        | Shape::Signals
+        | Shape::Ends => None,
     }
 }
 
@@ -126,7 +127,13 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
         Shape::Frees => true,
         Shape::Resizes(_) | Shape::ResizesItems(..) => size == 0 && block != 0,
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-        Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts | Shape::Signals => return true,
+        Shape::Asks
+        | Shape::Unloads
+        | Shape::Opens
+        | Shape::Remaps
+        | Shape::Restricts
+        | Shape::Signals
+        | Shape::Ends => return true,
     };
     let is_freed = hooked.shape == Shape::Frees;
     if !is_freed {

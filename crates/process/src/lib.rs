@@ -100,6 +100,8 @@ mod error_stack;
 #[cfg(not(feature = "loom"))]
 pub mod errors;
 #[cfg(not(feature = "loom"))]
+pub mod exit_status;
+#[cfg(not(feature = "loom"))]
 pub mod families;
 #[cfg(not(feature = "loom"))]
 pub mod family;

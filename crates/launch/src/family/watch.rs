@@ -19,7 +19,7 @@ use super::new_ledgers::NewLedgers;
 use super::outside::Outside;
 use super::pace::processor_time;
 use super::told_end::{ToldEnd, how_unwaited};
-use super::{FamilyOutcome, FamilyPlan, Word, has_exited, ledger_in, now_unix_ns, process_of};
+use super::{FamilyOutcome, FamilyPlan, Word, end_by_itself, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
 use crate::finish::{self, Finisher, Shop};
 use crate::live::{self, Live};
@@ -302,7 +302,7 @@ impl Watch {
             Ok(None) => return,
             Err(problem) => return self.cannot_finish(&child.live.path, &problem),
         };
-        let end = end.unwrap_or_else(|| if has_exited(&ledger) { MemberEnd::Exited } else { MemberEnd::Unknown });
+        let end = end.unwrap_or_else(|| end_by_itself(&ledger));
         let mut pairs = Vec::new();
         match end {
             MemberEnd::Exec => pairs.push((key::ENDED, key::BY_EXEC.to_owned())),

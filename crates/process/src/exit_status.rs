@@ -1,0 +1,24 @@
+//! With what status a process of a family ends itself. Its parent is told that, and `run` only of those that live long enough to be seen.
+#![forbid(unsafe_code)]
+
+use crate::family::ForkedChildren;
+use crate::shared::{Phase, Shared};
+use core::sync::atomic::Ordering;
+use heapledger_format::GlobalCounter;
+use heapledger_linux::syscall;
+
+/// Whether somebody will ask.
+pub fn is_wanted(shared: &Shared) -> bool {
+    shared.phase.load(Ordering::Acquire) == Phase::On as u8
+        && shared.settings().forked_children == ForkedChildren::Begin
+}
+
+/// This process is about to end with a status, of which others are told eight bits. A child that has its parent's ledger, or its memory, says
+/// nothing there.
+pub fn note(shared: &Shared, status: i32) {
+    let is_own = || shared.pid.load(Ordering::Relaxed) == syscall::getpid();
+    if is_wanted(shared) && shared.ledger().mapping().is_some() && is_own() {
+        let told = u64::from(status as u8).wrapping_add(1);
+        shared.ledger().global(GlobalCounter::ExitStatus).store(told, Ordering::Relaxed);
+    }
+}
