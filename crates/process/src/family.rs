@@ -21,7 +21,7 @@ use crate::private::Passing;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, NotStarted};
 use crate::state::ThreadState;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use heapledger_format::family::{ForkCut, InheritedFree, children_match};
 use heapledger_format::guard::Kept;
 use heapledger_format::session::{self, ending};
@@ -43,6 +43,31 @@ static WISH: Early<Text<{ session::VARIABLE_BYTES_MAX }>> = Early::new(Text::new
 
 /// The id of this process's ledger, and when that began, in nanoseconds since 1970: for children.
 static PARENT: Early<([u8; 16], u64)> = Early::new(([0; 16], 0));
+
+/// The path of the program's file, as it was found by the first process that began: its forked children have the same.
+static EXECUTABLE: Early<Text<1024>> = Early::new(Text::new());
+/// The number of the process that has begun last here, and that of the namespace in which that is its number; 0: not known.
+static NUMBERED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// The path of the program's file; empty if unknown.
+pub(crate) fn executable(starting: &mut Starting) -> &'static [u8] {
+    if EXECUTABLE.get().bytes().is_empty() {
+        EXECUTABLE.change(starting, |path| *path = process::executable());
+    }
+    EXECUTABLE.get().bytes()
+}
+
+/// The number of the namespace in which this process has its number. A forked child that sees its parent by the number which that has by itself
+/// is in the same one: from another one its parent is not to be seen.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    let [pid, namespace] = &NUMBERED;
+    let known = namespace.load(Ordering::Relaxed);
+    if known == 0 || u64::from(syscall::getppid()) != pid.load(Ordering::Relaxed) {
+        namespace.store(process::pid_namespace().unwrap_or(0), Ordering::Relaxed);
+    }
+    pid.store(syscall::getpid().into(), Ordering::Relaxed);
+    Some(namespace.load(Ordering::Relaxed)).filter(|number| *number != 0)
+}
 
 /// What a forked child that is recorded by itself knows of its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,31 +247,40 @@ fn begin_here(shared: &'static Shared, stack_pointer: usize) -> bool {
 
 /// Where a fork lies in the numbers of the parent's threads, taken before the parent's tables go.
 pub(crate) struct Cuts {
-    /// For each row the next number plus 1, and the time of its lease.
-    rows: Option<Passing<[u64; 2]>>,
+    /// Of the first rows: most programs that fork have few threads, and mapping memory for these takes longer than all else that is done here.
+    first: [[u64; 2]; Cuts::FIRST],
+    /// Of those behind them, if there are any.
+    others: Option<Passing<[u64; 2]>>,
 }
 
 impl Cuts {
-    /// Looks at all states that the parent's threads had. `each` tells of the row, the next number and the time of each.
+    const FIRST: usize = 8;
+
+    /// Looks at all states that the parent's threads had. `each` tells of the row, the next number and the time of each; of each row is kept
+    /// the next number plus 1, and the time of its lease.
     pub(crate) fn taken(each: EachCut<'_>) -> Cuts {
         let mut count = 0;
         each(&mut |row, _, _| count = row.wrapping_add(1).max(count));
-        let mut rows = Passing::<[u64; 2]>::new(count);
-        if let Some(rows) = &mut rows {
-            let all = rows.all();
-            each(&mut |row, number, time| {
-                if let Some(cut) = all.get_mut(row) {
-                    *cut = [number.wrapping_add(1), time.0];
-                }
-            });
-        }
-        Cuts { rows }
+        let others = count.checked_sub(Cuts::FIRST).filter(|more| *more != 0).and_then(Passing::new);
+        let mut cuts = Cuts { first: [[0; 2]; Cuts::FIRST], others };
+        each(&mut |row, number, time| {
+            let cut = match row.checked_sub(Cuts::FIRST) {
+                None => cuts.first.get_mut(row),
+                Some(behind) => cuts.others.as_mut().and_then(|others| others.all().get_mut(behind)),
+            };
+            if let Some(cut) = cut {
+                *cut = [number.wrapping_add(1), time.0];
+            }
+        });
+        cuts
     }
 
     /// Writes them to the child's ledger.
     pub(crate) fn write(mut self, shared: &Shared) {
-        let Some(rows) = &mut self.rows else { return };
-        for [number_plus_1, time] in rows.all() {
+        let others = self.others.as_mut().map_or(&mut [][..], Passing::all);
+        let last = self.first.iter().rposition(|cut| *cut != [0; 2]).map_or(0, |last| last.wrapping_add(1));
+        let first = if others.is_empty() { last } else { Cuts::FIRST };
+        for [number_plus_1, time] in self.first.iter().take(first).chain(others.iter()) {
             let cut = ForkCut { number_plus_1: Word(*number_plus_1), time: Word(*time) };
             let mut element = [0; CUT_BYTES];
             cut.write(crate::ledger::CODEC, &mut element);

@@ -254,14 +254,14 @@ fn set_up(
     };
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
-    let (exe, cwd) = (process::executable::<1024>(), process::directory::<1024>());
-    shared.modules.enter_executable(ledger, exe.bytes());
+    let (exe, cwd) = (family::executable(starting), process::directory::<1024>());
+    shared.modules.enter_executable(ledger, exe);
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && shared.sums.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
         && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
-        && describe_process(ledger, request, (session, image, [exe.bytes(), cwd.bytes()]), hooks)
+        && describe_process(ledger, request, (session, image, [exe, cwd.bytes()]), hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
@@ -361,7 +361,7 @@ fn describe_process(
     let described = number(key::PID, u64::from(syscall::getpid()))
         && number(key::PPID, u64::from(syscall::getppid()))
         && number(key::START_TICKS, process::start_ticks())
-        && process::pid_namespace().is_none_or(|namespace| number(key::PID_NS, namespace))
+        && family::pid_namespace().is_none_or(|namespace| number(key::PID_NS, namespace))
         && request.forked.as_ref().is_none_or(|forked| {
             let mut id = Text::<40>::new();
             for part in forked.ledger.chunks(8) {
@@ -396,7 +396,8 @@ fn describe_process(
     let mut in_argument = false;
     let mut room = true;
     let (mut program, mut is_first) = (Text::<256>::new(), true);
-    process::arguments(&mut |piece| {
+    let each_argument = if request.forked.is_some() { process::arguments_of_forked } else { process::arguments };
+    each_argument(&mut |piece| {
         if core::mem::take(&mut is_first) {
             program.push(process::name_in(piece, exe));
         }

@@ -288,18 +288,18 @@ fn executable_at_start<const N: usize>() -> Text<N> {
     path
 }
 
-/// The path of the working directory; empty if unknown.
+/// The path of the working directory; empty if unknown. Of one that was removed the kernel says the name it had, in `/proc` only. (The call is
+/// asked first: it makes no file there, which takes as long as ten such calls.)
 pub fn directory<const N: usize>() -> Text<N> {
-    let path = link::<N>(c"/proc/self/cwd");
-    if path.bytes().is_empty() { directory_by_call() } else { path }
-}
-
-#[cold]
-#[inline(never)]
-fn directory_by_call<const N: usize>() -> Text<N> {
-    let (mut path, mut buffer) = (Text::new(), [0u8; N]);
-    path.push(syscall::working_directory(&mut buffer).unwrap_or(&[]));
-    path
+    let mut buffer = [0u8; N];
+    match syscall::working_directory(&mut buffer) {
+        Ok(found) => {
+            let mut path = Text::new();
+            path.push(found);
+            path
+        }
+        Err(_) => link(c"/proc/self/cwd"),
+    }
 }
 
 /// Where a link leads to; empty if unknown.
@@ -338,6 +338,11 @@ pub fn arguments(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
     if !read_pieces(c"/proc/self/cmdline", &mut buffer, each_piece) {
         each_string(1, each_piece);
     }
+}
+
+/// The same of a forked child, from its memory, in which they lie where its parent's do.
+pub fn arguments_of_forked(each_piece: &mut dyn FnMut(&[u8]) -> bool) {
+    if start_block().is_null() { arguments(each_piece) } else { each_string(1, each_piece) }
 }
 
 #[cfg(test)]
