@@ -50,7 +50,7 @@ pub fn calls(chosen: Option<&Path>) -> Result<PathBuf, LaunchError> {
 
 /// The path of a script for a debugger, of which `name` is the name without its end `.gdb`, and `text` what it holds.
 pub fn script(name: &'static str, text: &'static str) -> Result<PathBuf, LaunchError> {
-    written(&Inside { name, end: ".gdb", package: "share/heapledger", bytes: text.as_bytes() })
+    written(&Inside { name, end: ".gdb", package: "share/heapledger", bytes: text.as_bytes(), hash: None })
 }
 
 /// A file that travels inside.
@@ -62,15 +62,17 @@ struct Inside {
     /// The directory in which a package has it, seen from the one above the command's.
     package: &'static str,
     bytes: &'static [u8],
+    /// Of large ones a hash of the bytes, in hexadecimal digits.
+    hash: Option<&'static str>,
 }
 
 /// A library: a package has it by the same name as we give it.
-const fn inside(name: &'static str, bytes: &'static [u8]) -> Inside {
-    Inside { name, end: ".so", package: "lib/heapledger", bytes }
+const fn inside(name: &'static str, bytes: &'static [u8], hash: Option<&'static str>) -> Inside {
+    Inside { name, end: ".so", package: "lib/heapledger", bytes, hash }
 }
 
-const PRELOAD: Inside = inside("libheapledger", LIBRARY);
-const JUDGE: Inside = inside("libheapledger-calls", CALLS);
+const PRELOAD: Inside = inside("libheapledger", LIBRARY, Some(env!("PRELOAD_HASH")));
+const JUDGE: Inside = inside("libheapledger-calls", CALLS, Some(env!("CALLS_HASH")));
 
 /// Its path, where it is written out if it is not there yet.
 fn written(library: &Inside) -> Result<PathBuf, LaunchError> {
@@ -154,9 +156,15 @@ fn is_for_everybody(directory: &Path) -> bool {
 
 /// A name by content: different builds stand side by side, and an old one is never overwritten while in use.
 fn name(library: &Inside) -> String {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(library.bytes);
-    format!("{}-{:016x}{}", library.name, hasher.finish(), library.end)
+    let hash = library.hash.map_or_else(
+        || {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(library.bytes);
+            format!("{:016x}", hasher.finish())
+        },
+        str::to_owned,
+    );
+    format!("{}-{hash}{}", library.name, library.end)
 }
 
 /// Where a package has put it: `/usr/bin/heapledger` has its libraries in `/usr/lib/heapledger`. Nothing need be written then, and whoever
@@ -239,12 +247,24 @@ fn holds(path: &Path, library: &[u8], is_fit: impl Fn(&fs::Metadata) -> bool) ->
         return false;
     };
     let Ok(meta) = file.metadata() else { return false };
-    let mut bytes = Vec::new();
-    meta.is_file()
-        && is_fit(&meta)
-        && meta.len() == library.len() as u64
-        && (&mut file).take(library.len() as u64 + 1).read_to_end(&mut bytes).is_ok()
-        && bytes == library
+    meta.is_file() && is_fit(&meta) && meta.len() == library.len() as u64 && reads(&mut file, library)
+}
+
+/// Whether just these bytes are read, a piece at a time: room for all of them would take longer than to read them.
+fn reads(from: &mut impl Read, bytes: &[u8]) -> bool {
+    let mut piece = vec![0; 64 << 10];
+    let mut left = bytes;
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return left.is_empty(),
+            Ok(count) => match piece.get(..count).and_then(|read| left.strip_prefix(read)) {
+                Some(rest) => left = rest,
+                None => return false,
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 fn write(path: &Path, library: &[u8]) -> io::Result<()> {
@@ -305,7 +325,7 @@ mod tests {
     #[test]
     fn a_packages_library_is_taken_if_it_is_ours() {
         let base = env::temp_dir().join(format!("heapledger-packaged-{}", std::process::id()));
-        let library = inside("libheapledger", b"a library");
+        let library = inside("libheapledger", b"a library", None);
         let (bin, lib) = (base.join("bin"), base.join("lib/heapledger"));
         for directory in [&bin, &lib] {
             fs::create_dir_all(directory).expect("a directory");
