@@ -17,9 +17,6 @@ cargo xtask children [ROUNDS]
 const CHILDREN: &str = "400";
 /// Files of the build; each makes four processes: a shell's child, the compiler's driver, the compiler, the assembler.
 const FILES: usize = 500;
-/// How often a program alone is run.
-const ALONE: usize = 40;
-
 /// Ways to run a program: as it is, and under `run` with these options.
 const WAYS: [(&str, Option<&[&str]>); 4] = [
     ("plain", None),
@@ -76,6 +73,18 @@ impl Place {
             return Err(format!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
         }
         Ok((String::from_utf8_lossy(&output.stdout).into_owned(), took))
+    }
+
+    /// Removes what a build has made.
+    fn clean(&self) -> Result {
+        let own = self.directory.join("own");
+        let _ = fs::remove_dir_all(&own);
+        fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+        let items = fs::read_dir(&self.directory).map_err(|error| error.to_string())?.flatten();
+        for item in items.filter(|item| item.path().extension().is_some_and(|end| end == "o")) {
+            let _ = fs::remove_file(item.path());
+        }
+        Ok(())
     }
 
     /// How many ledgers a session has, and bytes of each.
@@ -160,12 +169,51 @@ fn one_by_one(place: &Place, rounds: u32) -> Result {
     Ok(())
 }
 
+/// One way to run the build: its name, how `make` is run, and variables of the Makefile's.
+struct Build {
+    name: &'static str,
+    way: Option<&'static [&'static str]>,
+    variables: Vec<String>,
+}
+
+/// The same build in [`WAYS`]; with a `run` around each of its processes; and with one around each compilation, which records all of it or,
+/// but for `run`'s own work, nothing.
+fn builds(place: &Place) -> [Build; 7] {
+    let own = |options: &str, output: &str, separator: &str| {
+        let ledgers = place.ledgers.path().display();
+        let run = place.heapledger.display();
+        format!("{run} run -q --force {options} --ledger-dir {ledgers} -o own/{output}.%p --")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(separator)
+    };
+    let [plain, alone, children, other] = WAYS.map(|(name, way)| Build { name, way, variables: Vec::new() });
+    let each = vec![
+        // The shell of each rule, by its path; the driver; what the driver starts.
+        format!("SHELL={}", place.heapledger.display()),
+        format!(".SHELLFLAGS={} /bin/sh -c", own("", "sh", " ").split_once(' ').map_or("", |(_, rest)| rest)),
+        format!("RUN={}", own("", "gcc", " ")),
+        format!("WRAPPER=-wrapper {}", own("", "%n", ",")),
+    ];
+    let compilation = |options: &str| vec![format!("RUN={}", own(options, "gcc", " "))];
+    let plainly = |name, variables| Build { name, way: None, variables };
+    [
+        plain,
+        alone,
+        children,
+        other,
+        plainly("each of its processes under a `run` of its own", each),
+        plainly("each compilation under a `run --children` of its own", compilation("--children")),
+        plainly("the same, `--children=other`", compilation("--children=other")),
+    ]
+}
+
 /// A build of many small files, and what its programs pay when each runs alone.
 fn a_build(place: &Place, rounds: u32) -> Result {
     place.empty()?;
     let mut rules = String::from("all:");
     (0..FILES).for_each(|file| rules.push_str(&format!(" {file}.o")));
-    rules.push_str("\n%.o: %.c\n\t@true; gcc -c -o $@ $<\n");
+    rules.push_str("\n%.o: %.c\n\t@true; $(RUN) gcc $(WRAPPER) -c -o $@ $<\n");
     let write = |name: &str, text: &str| {
         fs::write(place.directory.join(name), text).map_err(|error| format!("{name}: {error}"))
     };
@@ -173,60 +221,38 @@ fn a_build(place: &Place, rounds: u32) -> Result {
     for file in 0..FILES {
         write(&format!("{file}.c"), &format!("int f{file}(int x) {{ return x + {file}; }}\n"))?;
     }
-    let clean = || -> Result {
-        let items = fs::read_dir(&place.directory).map_err(|error| error.to_string())?.flatten();
-        items.map(|item| item.path()).filter(|path| path.extension().is_some_and(|end| end == "o")).for_each(|path| {
-            let _ = fs::remove_file(path);
-        });
-        Ok(())
-    };
-    let mut figures: [[Vec<f64>; 2]; WAYS.len()] = Default::default();
-    let mut ledgers = 0;
+    let mut builds = builds(place).map(|build| (build, [Vec::new(), Vec::new()]));
+    let mut ledgers = Vec::new();
     for _ in 0..rounds {
-        for ((_, way), [wall, used]) in WAYS.iter().zip(&mut figures) {
-            clean()?;
-            let took = place.output(*way, &["make", "-j2"])?.1;
+        for (build, [wall, used]) in &mut builds {
+            place.clean()?;
+            let words: Vec<&str> =
+                ["make", "-j2"].into_iter().chain(build.variables.iter().map(String::as_str)).collect();
+            let took = place.output(build.way, &words)?.1;
             wall.push(took.wall);
             used.push(took.used);
-            if *way == Some(&["--children"][..]) {
-                ledgers = place.finished().0;
+            if build.way == Some(&["--children"][..]) {
+                ledgers.push(place.finished().0);
             }
         }
     }
-    let figures = figures.map(|both| both.map(|figures| least(figures).0));
+    let ledgers = ledgers.first().copied().unwrap_or_default();
     println!("\n| `make -j2` of {FILES} files, {ledgers} ledgers | s | of processors, s |\n|---|---|---|");
-    for ((name, _), [wall, used]) in WAYS.iter().zip(figures) {
-        println!("| {name} | {wall:.2} | {used:.2} |");
-    }
-    let [[plain, plain_used], _, [children, children_used], _] = figures;
-    let (paid, paid_used) = alone(place)?;
-    // Two at a time.
-    let (paid, paid_used) = (paid * FILES as f64 / 2.0, paid_used * FILES as f64);
-    let part = |all: f64, plain: f64, paid: f64| (all - plain - paid) / plain * 100.0;
-    println!("| its programs, each alone, would add | {paid:.2} | {paid_used:.2} |");
-    println!(
-        "| so `--children` adds beyond that, of the plain time | {:.0} % | {:.0} % |",
-        part(children, plain, paid),
-        part(children_used, plain_used, paid_used)
-    );
+    let figures = builds.map(|(build, both)| {
+        let [wall, used] = both.map(|figures| least(figures).0);
+        println!("| {} | {wall:.2} | {used:.2} |", build.name);
+        Took { wall, used }
+    });
+    let [plain, _, children, other, each, compilations, nothing] = figures;
+    let row = |name: &str, beyond: &dyn Fn(fn(&Took) -> f64) -> f64| {
+        let part = |of: fn(&Took) -> f64| beyond(of) / of(&plain) * 100.0;
+        println!("| {name} | {:.0} % | {:.0} % |", part(|took| took.wall), part(|took| took.used));
+    };
+    row("`--children` adds beyond a `run` for each process, of the plain time", &|of| of(&children) - of(&each));
+    row("and beyond what recording each compilation by itself adds, `run`'s own work left out", &|of| {
+        of(&children) - of(&other) - (of(&compilations) - of(&nothing))
+    });
     Ok(())
-}
-
-/// What the programs which compile a file pay when they alone are recorded, what `run` itself takes to begin and to end left out: what
-/// `--children` adds to one compilation that nothing else runs beside. Seconds, and those of processors.
-fn alone(place: &Place) -> Result<(f64, f64)> {
-    let command = ["gcc", "-c", "-o", "alone.o", "0.c"];
-    let (mut with, mut without, mut used) = (Vec::new(), Vec::new(), 0.0);
-    for _ in 0..ALONE {
-        // Of both `run` itself takes the same.
-        let (recorded, other) =
-            (place.output(Some(&["--children"]), &command)?.1, place.output(Some(&["--children=other"]), &command)?.1);
-        used += recorded.used - other.used;
-        with.push(recorded.wall);
-        without.push(other.wall);
-    }
-    // Hundredths of a second are told: only the sum says something.
-    Ok((least(with).1 - least(without).1, used / ALONE as f64))
 }
 
 #[cfg(test)]

@@ -94,14 +94,14 @@ impl Row {
         Some(self.loop_ns(Tool::Plain)?.median - self.loop_ns(Tool::Walk)?.median)
     }
 
-    /// How many times as much as we another tool adds, round by round. Infinite where we add nothing.
-    pub(super) fn times_ours(&self, rival: Tool) -> Option<Figure> {
-        let (ours, theirs) = (self.pairs(Tool::Ours)?, self.pairs(rival)?);
+    /// How many times as much as one of ours another tool adds, round by round. Infinite where ours adds nothing.
+    pub(super) fn times(&self, rival: Tool, own: Tool) -> Option<Figure> {
+        let (ours, theirs) = (self.pairs(own)?, self.pairs(rival)?);
         let divide = |theirs: f64, ours: f64| if ours > 0.0 { theirs / ours } else { f64::INFINITY };
         let added = |pair: &(Sample, Sample)| pair.1.cpu_ns - pair.0.cpu_ns;
         let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| divide(added(theirs), added(ours)));
         let median = median(rounds.collect());
-        Some(Figure { median, least: divide(self.added_ns(rival)?.least, self.added_ns(Tool::Ours)?.least) })
+        Some(Figure { median, least: divide(self.added_ns(rival)?.least, self.added_ns(own)?.least) })
     }
 
     /// Time of processors beyond the plain run's, for each allocation. Of a slow tool, whose work is another, none.
@@ -138,7 +138,7 @@ mod tests {
         runs.insert(Tool::Massif, Runs { pairs: vec![], failure: Some("no".into()) });
         let row = Row { name: "x", kind: Kind::Real, runs, ledger: None };
         assert_eq!(row.ratio(Tool::Ours), Some(Figure { median: 1.5, least: 1.5 }));
-        assert_eq!(row.times_ours(Tool::Heaptrack), Some(Figure { median: 10.0, least: 10.0 }));
+        assert_eq!(row.times(Tool::Heaptrack, Tool::Ours), Some(Figure { median: 10.0, least: 10.0 }));
         assert_eq!(row.added_ns(Tool::Ours), Some(Figure { median: 55.0, least: 50.0 }));
         assert_eq!(row.ratio(Tool::Massif), None);
         assert_eq!(row.loop_ns(Tool::Ours), None);

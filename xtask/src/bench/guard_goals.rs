@@ -14,7 +14,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<Goal> {
     for row in rows {
         let ratio = |tool: Tool| row.ratio(tool).map(|figure| (figure.median, figure.least));
         for (tool, limit) in ADDED {
-            let beyond = ratio(tool).zip(ratio(Tool::Ours));
+            let beyond = ratio(tool).zip(ratio(Tool::WholeFrees));
             let least = beyond.map_or(String::new(), |(own, ours)| format!(" (fastest runs {:.2})", own.1 - ours.1));
             let added = beyond.map(|(own, ours)| own.0 - ours.0);
             let what = format!("{}: added to tracking by {}, of the program by itself", row.name, tool.name());
@@ -23,7 +23,7 @@ pub(super) fn all(rows: &[Row]) -> Vec<Goal> {
         let page = ratio(Tool::GuardPage).zip(ratio(Tool::Memcheck)).map(|(page, memcheck)| page.0 / memcheck.0);
         goals.push(at_most(&format!("{}: page, as a multiple of memcheck", row.name), 1.0, " times", page, ""));
         let peak = |tool: Tool| row.each(tool, |sample| sample.peak_bytes).map(|figure| figure.median / MIB);
-        let memory = peak(Tool::GuardRarely).zip(peak(Tool::Ours)).map(|(own, ours)| own - ours);
+        let memory = peak(Tool::GuardRarely).zip(peak(Tool::WholeFrees)).map(|(own, ours)| own - ours);
         goals.push(at_most(&format!("{}: memory that page=1/1000 adds", row.name), 40.0, " MiB", memory, ""));
     }
     goals
@@ -44,7 +44,7 @@ mod tests {
         let plain = sample(10.0, 0.0);
         let of = |cpu_ns, mib| Runs { pairs: vec![(plain, sample(cpu_ns, mib * MIB))], failure: None };
         let runs = [
-            (Tool::Ours, of(15.0, 100.0)),
+            (Tool::WholeFrees, of(15.0, 100.0)),
             (Tool::GuardLight, of(17.0, 100.0)),
             (Tool::GuardFull, of(26.0, 100.0)),
             (Tool::GuardRarely, of(15.2, 130.0)),

@@ -104,7 +104,7 @@ impl Program {
         let is_burst = matches!(self.kind, Kind::Paths("burst", _, _, false));
         let is_real = self.kind == Kind::Real;
         match tool {
-            Tool::Plain | Tool::Ours => true,
+            Tool::Plain | Tool::Ours | Tool::WholeFrees => true,
             Tool::Walk => matches!(self.kind, Kind::Paths(..)),
             Tool::FramePointers => matches!(self.kind, Kind::Paths(.., true)),
             Tool::NoReuse => matches!(self.kind, Kind::Paths("random", ..)),

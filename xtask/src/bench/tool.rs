@@ -16,6 +16,8 @@ pub(super) enum Tool {
     Walk,
     /// `heapledger run`.
     Ours,
+    /// `heapledger run --free-depth whole`.
+    WholeFrees,
     /// `heapledger run --without stack`.
     WithoutStack,
     /// `heapledger run --sample 512K`.
@@ -66,6 +68,7 @@ impl Tool {
     pub(super) const GUARDS: &[Tool] = &[
         Tool::Plain,
         Tool::Ours,
+        Tool::WholeFrees,
         Tool::WithoutStack,
         Tool::GuardLight,
         Tool::LightWithoutStack,
@@ -83,6 +86,7 @@ impl Tool {
         Tool::Plain,
         Tool::Walk,
         Tool::Ours,
+        Tool::WholeFrees,
         Tool::WithoutStack,
         Tool::Sample,
         Tool::FramePointers,
@@ -102,6 +106,7 @@ impl Tool {
             Tool::Plain => "plain",
             Tool::Walk => "walk",
             Tool::Ours => "heapledger",
+            Tool::WholeFrees => "whole-frees",
             Tool::WithoutStack => "no-stack",
             Tool::Sample => "sample-512K",
             Tool::FramePointers => "by-fp",
@@ -161,6 +166,7 @@ impl Tool {
     pub(super) const fn option(self) -> Option<&'static [&'static str]> {
         match self {
             Tool::Ours => Some(&[]),
+            Tool::WholeFrees => Some(&["--free-depth", "whole"]),
             Tool::WithoutStack => Some(&["--without", "stack"]),
             Tool::Sample => Some(&["--sample", "512K"]),
             Tool::FramePointers => Some(&["--unwind", "frame-pointers"]),

@@ -69,7 +69,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     }
     fields.field("Heap", &heaps(summary, figures))?;
     let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
-    let inherited = summary.inherited_frees.map_or_else(String::new, |inherited| {
+    let inherited = summary.inherited_frees.filter(|frees| *frees != 0).map_or_else(String::new, |inherited| {
         format!("; {} of what it had not allocated: its parent's", figures.counted(inherited, "free", "frees"))
     });
     fields.line("History", format!("{allocations} allocations, {frees} frees{inherited}"))?;
