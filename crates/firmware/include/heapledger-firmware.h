@@ -611,23 +611,8 @@ HEAPLEDGER_NEEDS_(needs_1_to_32_clock_bits, (HEAPLEDGER_CLOCK_BITS) >= 1 && (HEA
 HEAPLEDGER_NEEDS_(needs_at_most_4_heaps, heapledger_heap_count_ <= 4);
 HEAPLEDGER_NEEDS_(needs_no_negative_number_of_nested_calls, (HEAPLEDGER_NESTED) >= 0);
 
-/* The largest number below n that no number from 2 to 32 divides, for searches that go on in steps of up to 32. */
-#define HEAPLEDGER_APART_(n)                                                                                          \
-    ((n) % 2 && (n) % 3 && (n) % 5 && (n) % 7 && (n) % 11 && (n) % 13 && (n) % 17 && (n) % 19 && (n) % 23 && (n) % 29 && \
-     (n) % 31)
-#define HEAPLEDGER_ELSE_(n, other) (HEAPLEDGER_APART_(n) ? (n) : (other))
-#define HEAPLEDGER_PLACES_(n) \
-    HEAPLEDGER_ELSE_((n) - 1, HEAPLEDGER_ELSE_((n) - 2, HEAPLEDGER_ELSE_((n) - 3, HEAPLEDGER_ELSE_((n) - 4, \
-    HEAPLEDGER_ELSE_((n) - 5, HEAPLEDGER_ELSE_((n) - 6, HEAPLEDGER_ELSE_((n) - 7, HEAPLEDGER_ELSE_((n) - 8, \
-    HEAPLEDGER_ELSE_((n) - 9, HEAPLEDGER_ELSE_((n) - 10, HEAPLEDGER_ELSE_((n) - 11, HEAPLEDGER_ELSE_((n) - 12, \
-    HEAPLEDGER_ELSE_((n) - 13, HEAPLEDGER_ELSE_((n) - 14, HEAPLEDGER_ELSE_((n) - 15, HEAPLEDGER_ELSE_((n) - 16, \
-    HEAPLEDGER_ELSE_((n) - 17, HEAPLEDGER_ELSE_((n) - 18, HEAPLEDGER_ELSE_((n) - 19, HEAPLEDGER_ELSE_((n) - 20, \
-    HEAPLEDGER_ELSE_((n) - 21, HEAPLEDGER_ELSE_((n) - 22, HEAPLEDGER_ELSE_((n) - 23, HEAPLEDGER_ELSE_((n) - 24, \
-    HEAPLEDGER_ELSE_((n) - 25, HEAPLEDGER_ELSE_((n) - 26, HEAPLEDGER_ELSE_((n) - 27, HEAPLEDGER_ELSE_((n) - 28, \
-    HEAPLEDGER_ELSE_((n) - 29, HEAPLEDGER_ELSE_((n) - 30, HEAPLEDGER_ELSE_((n) - 31, HEAPLEDGER_ELSE_((n) - 32, \
-    HEAPLEDGER_ELSE_((n) - 33, HEAPLEDGER_ELSE_((n) - 34, HEAPLEDGER_ELSE_((n) - 35, HEAPLEDGER_ELSE_((n) - 36, \
-    HEAPLEDGER_ELSE_((n) - 37, HEAPLEDGER_ELSE_((n) - 38, HEAPLEDGER_ELSE_((n) - 39, HEAPLEDGER_ELSE_((n) - 40, \
-    1))))))))))))))))))))))))))))))))))))))))
+/* Nodes that are for innermost frames of stacks that found no room. */
+#define HEAPLEDGER_APART_ (((HEAPLEDGER_SITES) - 1) / 18 > 2 ? ((HEAPLEDGER_SITES) - 1) / 18 : 2)
 
 enum {
     heapledger_history_at_ = HEAPLEDGER_FIRST_ + (HEAPLEDGER_RECORDS) * HEAPLEDGER_RECORD_,
@@ -640,7 +625,7 @@ enum {
     heapledger_index_at_ = heapledger_counters_at_ + 4 + HEAPLEDGER_GUARD_WORDS_,
     heapledger_cells_ = (HEAPLEDGER_RECORDS) + (HEAPLEDGER_RECORDS) / 4 + 1,
     heapledger_words_ = heapledger_index_at_ + (heapledger_cells_ + 1) / 2,
-    heapledger_places_ = HEAPLEDGER_PLACES_(HEAPLEDGER_SITES)
+    heapledger_places_ = (HEAPLEDGER_SITES) - 1 - HEAPLEDGER_APART_
 };
 
 #ifdef HEAPLEDGER_SECTION

@@ -181,7 +181,7 @@ pub(super) struct Notes {
     /// Where the next history entry goes.
     pub(super) ring_next: usize,
     /// Nodes of the trie in use.
-    pub(super) sites_used: usize,
+    pub(super) sites_full: usize,
     /// The clock when it was last read.
     pub(super) clock: usize,
     /// The task that called last, and its row plus 1.
@@ -262,7 +262,7 @@ impl Plan {
         let notes = Notes {
             free: note(&mut words, true),
             ring_next: note(&mut words, config.history != 0),
-            sites_used: note(&mut words, config.sites != 0),
+            sites_full: note(&mut words, config.sites != 0),
             clock: note(&mut words, config.clock.is_some()),
             task: note(&mut words, config.tasks != 0),
             row: note(&mut words, config.tasks != 0),

@@ -2,7 +2,6 @@
 //! linked.
 
 use super::plan::Plan;
-use super::sites::prime;
 use heapledger_format::SectionKind;
 use heapledger_format::layout::mask;
 
@@ -22,8 +21,7 @@ pub struct Room {
     pub history_at: u32,
     /// Nodes of the call-site trie.
     pub sites: u32,
-    /// Nodes that are used: at most one less. If there are more than 32, no number from 2 to 32 divides them (but themselves): a search
-    /// comes to each of them then. A program that tells must have more.
+    /// Those from node 1 on that are for any frame: fewer than there are. What is left is for innermost frames of stacks that found no room.
     pub places: u32,
     /// The trie's first word.
     pub sites_at: u32,
@@ -61,6 +59,19 @@ pub struct Room {
     pub warn_records: u32,
 }
 
+/// Of so many nodes, those that are for innermost frames alone.
+const fn apart(sites: u32) -> u32 {
+    let places = sites.saturating_sub(1);
+    let (many, few) = (places / 18, places / 2);
+    if many > 2 {
+        many
+    } else if few < 2 {
+        few
+    } else {
+        2
+    }
+}
+
 impl Room {
     /// That of a plan.
     pub(super) const fn of(plan: &Plan) -> Room {
@@ -77,7 +88,7 @@ impl Room {
             history_at: at(plan, SectionKind::History),
             sites,
             // Node 0 stands for no stack.
-            places: prime(sites.saturating_sub(1)),
+            places: sites.saturating_sub(1).saturating_sub(apart(sites)),
             sites_at: at(plan, SectionKind::Sites),
             tasks: count(plan, SectionKind::Threads),
             tasks_at: at(plan, SectionKind::Threads),

@@ -1,10 +1,10 @@
 //! Call sites: a trie of (caller's node, return address) that is its own hash table.
 //!
-//! A node lies where the hash of its contents says, or in one of some places behind it, and its id is that
+//! A node lies where the hash of its contents says, or where the next hashes say that are made of that one, and its id is that
 //! place: beside the 8 bytes of a node nothing is needed to find it again. Nodes are never removed.
 //! A place that was not taken yet is zeros.
 //!
-//! The last sixteenth of the places is for innermost frames alone: of a stack that finds no room, these are kept.
+//! The last places are a table by themselves, for innermost frames: of a stack that finds no room among the others, these are kept.
 
 use super::ChipLedger;
 use super::memory::{Memory, Table, ordered};
@@ -14,40 +14,27 @@ use heapledger_format::bytes::ByteOrder;
 use heapledger_format::section::pc;
 use heapledger_format::{Site, TallyCounter};
 
-/// Places that are looked at before a node is given up: long enough to fill a table to nine tenths,
-/// short enough that it costs little.
-const PROBES_MAX: u32 = 48;
+/// Places that are looked at for all frames of a stack, beside the first one of each, before it is given up and the table is full: enough to fill
+/// nine tenths of it, and few enough that there is a longest time for which interrupts are off.
+const LOOKS_MAX: u32 = 64;
 /// The same once the table is full. What was entered early lies in its first places; of what was entered last, some is not found any more.
-const PROBES_FULL: u32 = 6;
+const LOOKS_FULL: u32 = 7;
+/// Places that are looked at for an innermost frame by itself.
+const LOOKS_APART: u32 = 4;
+/// And for a code address, where these have a table.
+const LOOKS_CODES: u32 = 48;
 
-/// The largest prime number that is not above another one: in a table of so many places a search comes to each of them, whatever the
-/// distance of its steps.
-pub(super) const fn prime(most: u32) -> u32 {
-    let mut candidate = most;
-    while candidate > 3 {
-        let mut divisor = 2u32;
-        while let (Some(1..), true) = (candidate.checked_rem(divisor), divisor.wrapping_mul(divisor) <= candidate) {
-            divisor = divisor.wrapping_add(1);
-        }
-        if divisor.wrapping_mul(divisor) > candidate {
-            return candidate;
-        }
-        candidate = candidate.wrapping_sub(1);
-    }
-    candidate
-}
-
-/// A search in a table of so many places: where it is, and how far the next place is from there.
-#[derive(Clone, Copy)]
-struct Search {
-    place: u32,
-    distance: u32,
-}
+const GOLDEN: u32 = 0x9E37_79B1;
 
 #[inline(always)]
 fn hash(code: u32, parent: u32) -> u32 {
-    const GOLDEN: u32 = 0x9E37_79B1;
     parent.wrapping_mul(GOLDEN).wrapping_add(code).wrapping_mul(GOLDEN)
+}
+
+/// What says where to look next.
+#[inline(always)]
+fn next(hash: u32) -> u32 {
+    hash.wrapping_add(1).wrapping_mul(GOLDEN)
 }
 
 /// The place that a hash says, of so many.
@@ -56,23 +43,9 @@ fn place(hash: u32, places: u32) -> u32 {
     (u64::from(hash).wrapping_mul(u64::from(places)) >> 32) as u32
 }
 
-impl Search {
-    #[inline(always)]
-    fn new(hash: u32, places: u32, are_many: bool) -> Search {
-        let distance = (hash >> 8 & 31).wrapping_add(1);
-        Search { place: place(hash, places), distance: if are_many || places > 32 { distance } else { 1 } }
-    }
-
-    #[inline(always)]
-    fn go_on(&mut self, places: u32) {
-        let next = self.place.wrapping_add(self.distance);
-        self.place = if next >= places { next.wrapping_sub(places) } else { next };
-    }
-}
-
 impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
     /// Element 0 of the codes is unused.
-    const CODES: u32 = prime(S::CODES.count.saturating_sub(1));
+    const CODES: u32 = S::CODES.count.saturating_sub(1);
 
     #[inline(always)]
     fn nodes() -> Table {
@@ -80,11 +53,11 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         Table { at: S::room().sites_at as usize, words, count: S::room().sites }
     }
 
-    /// Nodes in use from which on only innermost frames get new ones.
+    /// The same from node 1 on: node 0 stands for no stack.
     #[inline(always)]
-    fn common() -> u32 {
-        let places = S::room().places;
-        places.wrapping_sub((places / 16).max(1))
+    fn places() -> Table {
+        let Table { at, words, count } = Self::nodes();
+        Table { at: at.wrapping_add(words), words, count: count.wrapping_sub(1) }
     }
 
     /// The call site of a stack, innermost frame first; of one without room, that of its innermost frame.
@@ -101,17 +74,21 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
             }
             _ => frames,
         };
-        self.node_of(kept, Self::common())
+        self.node_of(kept)
     }
 
-    /// The node of the innermost of these frames, if there is room for all of them with so many nodes in use; else that of the innermost alone.
+    /// The node of the innermost of these frames, if there is room for all of them; else that of the innermost alone.
     #[inline(never)]
-    fn node_of(&mut self, frames: &[S::Word], room: u32) -> Site {
-        let mut node = 0u32;
+    fn node_of(&mut self, frames: &[S::Word]) -> Site {
+        let is_full = self.word(S::NOTES.sites_full) != S::Word::ZERO;
+        let (mut node, mut looks) = (0u32, if is_full { LOOKS_FULL } else { LOOKS_MAX });
         for address in frames.iter().rev() {
-            node = self.child(node, *address, room);
+            node = match self.code(*address) {
+                Some(code) => self.child(node, code, &mut looks),
+                None => 0,
+            };
             if node == 0 {
-                return self.innermost(frames, room);
+                return self.innermost(frames);
             }
         }
         Site(node)
@@ -119,21 +96,51 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
 
     /// There is no room for all of a stack: its innermost frame is kept.
     #[cold]
-    #[inline(never)]
-    fn innermost(&mut self, frames: &[S::Word], room: u32) -> Site {
-        let places = S::room().places;
-        if room == places {
-            return Site::NONE;
+    #[inline(always)]
+    fn innermost(&mut self, frames: &[S::Word]) -> Site {
+        let code = frames.first().and_then(|address| self.code(*address));
+        let site = code.map_or(Site::NONE, |code| self.apart(code));
+        // (Of one frame it is the whole stack.)
+        if frames.len() != 1 || site == Site::NONE {
+            self.count(TallyCounter::SitesFull);
+            S::sites_full();
         }
-        self.count(TallyCounter::SitesFull);
-        S::sites_full();
-        self.node_of(frames.get(..1).unwrap_or(&[]), places)
+        site
+    }
+
+    /// The node of an innermost frame among the places that others do not take: as few are looked at as for entering it, so that it is always found again.
+    #[inline(always)]
+    fn apart(&mut self, code: u32) -> Site {
+        let before = S::room().places;
+        let apart = S::room().sites.wrapping_sub(1).wrapping_sub(before);
+        let mut hash = hash(code, 0);
+        for _ in 0..LOOKS_APART {
+            let id = place(hash, apart).wrapping_add(before).wrapping_add(1);
+            if id >= S::room().sites {
+                break;
+            }
+            let (_, found) = self.node(id);
+            if found == 0 {
+                self.set_node(id, 0, code);
+            }
+            if found == 0 || found == code {
+                return Site(id);
+            }
+            hash = next(hash);
+        }
+        Site::NONE
     }
 
     /// A node's parent and code; both 0: nobody has taken the place.
     #[inline(always)]
     pub(super) fn node(&self, node: u32) -> (u32, u32) {
-        match self.region.element(Self::nodes(), node) {
+        self.node_in(Self::nodes(), node)
+    }
+
+    /// That of a table.
+    #[inline(always)]
+    fn node_in(&self, nodes: Table, nth: u32) -> (u32, u32) {
+        match self.region.element(nodes, nth) {
             [parent, code] => (ordered::<S>(*parent).widen() as u32, ordered::<S>(*code).widen() as u32),
             // Both in one word.
             [word] => {
@@ -161,42 +168,29 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         }
     }
 
-    /// The node of a frame below its caller's; a new one, as long as fewer than so many are in use; else 0.
+    /// The node of a frame below its caller's; a new one, if there is room; else 0. So many more places than its first one may be looked at.
     #[inline(always)]
-    fn child(&mut self, parent: u32, address: S::Word, room: u32) -> u32 {
-        let Some(code) = self.code(address) else { return 0 };
-        let places = S::room().places;
-        let mut search = Search::new(hash(code, parent), places, S::ROOM.is_some());
-        let mut id = search.place.wrapping_add(1);
-        let mut found = self.node(id);
-        if found == (parent, code) {
-            return id;
-        }
-        // Mostly it lies where its hash says. Here it does not.
-        let used = self.word(S::NOTES.sites_used);
-        let has_room = (used.widen() as u32) < room;
-        let mut probes = if has_room { PROBES_MAX } else { PROBES_FULL };
+    fn child(&mut self, parent: u32, code: u32, looks: &mut u32) -> u32 {
+        let mut hash = hash(code, parent);
         loop {
-            // (No code is 0.)
-            if found.1 == 0 {
-                if !has_room {
-                    return 0;
+            let place = place(hash, S::room().places);
+            let id = place.wrapping_add(1);
+            let found = self.node_in(Self::places(), place);
+            if found.1 == code {
+                if found.0 == parent {
+                    return id;
                 }
+            } else if found.1 == 0 {
+                // (No code is 0.)
                 self.set_node(id, parent, code);
-                self.set_word(S::NOTES.sites_used, used.plus(S::Word::cut(1)));
                 return id;
             }
-            probes = probes.wrapping_sub(1);
-            search.go_on(places);
-            id = search.place.wrapping_add(1);
-            // (There is each of them, as long as nobody has written over the numbers.)
-            if probes == 0 || id >= S::room().sites {
+            let Some(left) = looks.checked_sub(1) else {
+                self.set_word(S::NOTES.sites_full, S::Word::cut(1));
                 return 0;
-            }
-            found = self.node(id);
-            if found == (parent, code) {
-                return id;
-            }
+            };
+            *looks = left;
+            hash = next(hash);
         }
     }
 
@@ -216,16 +210,15 @@ impl<S: Shape, R: Memory<S::Word>> ChipLedger<S, R> {
         if address == 0 || address >> pc::OFFSET_BITS != 0 {
             return None;
         }
-        let places = Self::CODES;
-        let mut search = Search::new(hash(address as u32, (address >> 32) as u32), places, false);
-        for _ in 0..PROBES_MAX {
-            let id = search.place.wrapping_add(1);
+        let mut hash = hash(address as u32, (address >> 32) as u32);
+        for _ in 0..LOOKS_CODES {
+            let id = place(hash, Self::CODES).wrapping_add(1);
             let at = S::CODES.at.wrapping_add(id as usize);
             match self.word(at).widen() {
                 0 => self.set_word(at, S::Word::cut(address)),
                 found if found == address => {}
                 _ => {
-                    search.go_on(places);
+                    hash = next(hash);
                     continue;
                 }
             }

@@ -121,9 +121,89 @@ fn frames(number: u32) -> [u32; 4] {
     [1, 2, 3, 4].map(|frame| number * 16 + frame)
 }
 
+/// The smallest trees have no nodes for innermost frames alone.
+#[test]
+fn a_stack_for_which_there_is_no_node_at_all_has_none() {
+    fn with<const SITES: u32>(whole: usize, innermost: usize) {
+        let mut ledger = new::<Small<20, SITES>>();
+        for number in 0..10 {
+            let block = block(0x2000_0000 + u64::from(number) * 16, 8);
+            assert!(ledger.allocated(&block, &caller(&[number * 16 + 1, 0x50])));
+        }
+        let depths: Vec<usize> = entries(&ledger).iter().map(|entry| stack(&ledger, entry.site).len()).collect();
+        let with = |depth| depths.iter().filter(|kept| **kept == depth).count();
+        assert_eq!((with(2), with(1), with(0)), (whole, innermost, 10 - whole - innermost), "{SITES}: {depths:?}");
+    }
+    with::<2>(0, 0);
+    with::<3>(0, 1);
+    with::<4>(1, 1);
+    with::<6>(2, 2);
+}
+
 #[test]
 fn a_stack_without_room_keeps_its_innermost_frame() {
-    // 49 places, of which three are for innermost frames only.
+    // 49 places, of which two are for innermost frames only.
     let apart = stacks_that_fit(frames);
     assert!((10..=11).contains(&apart), "{apart}");
+}
+
+/// A random stack of a firmware: five frames, each from one of up to four calls of the function that the frame above is of; 60 calls of an allocator.
+fn of_a_firmware(random: &mut u32) -> [u32; 5] {
+    let mut function = 0u32;
+    let mut frames = [0; 5];
+    for (frame, functions) in frames.iter_mut().rev().zip([4, 12, 30, 45, 60]) {
+        *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let call = function.wrapping_mul(4) + (*random >> 30);
+        function = (call.wrapping_mul(0x9E37_79B1) >> 8) % functions;
+        *frame = 0x0800_0000 + functions * 0x1000 + function * 8;
+    }
+    frames
+}
+
+/// What becomes of 10,000 stacks for which there is room for a few. Places for innermost frames hold as many of these as there are; if they held the
+/// innermost two of a stack while there is room for both, and one of the others, fewer stacks would have any.
+fn kept_without_room<const SITES: u32>() {
+    let mut ledger = new::<Small<1, SITES>>();
+    let places = Small::<1, SITES>::CONFIG.room::<u32>();
+    let apart = (places.sites - 1 - places.places) as usize;
+    let (mut random, mut whole, mut one, mut none) = (1, 0, 0, 0);
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    let (mut two, mut with_two_none) = (0, 0);
+    for _ in 0..10_000 {
+        let frames = of_a_firmware(&mut random);
+        ledger.allocated(&block(0x2000_0000, 8), &caller(&frames));
+        let mut kept = [0; 5];
+        let kept_frames = ledger.live_after(None, &mut kept).expect("a block").depth;
+        ledger.freed(0x2000_0000, Kind::FREE, &caller(&[]));
+        match kept_frames {
+            5 => whole += 1,
+            1 => one += 1,
+            _ => none += 1,
+        }
+        assert_eq!(kept[..kept_frames], frames[..kept_frames]);
+        if kept_frames != 5 {
+            // A node of the outer of the two, and one of the inner below it; or one of the innermost alone.
+            let (outer, inner, alone) = ((0, frames[1]), (frames[1], frames[0]), (0, frames[0]));
+            let missing: Vec<_> = [outer, inner].into_iter().filter(|node| !pairs.contains(node)).collect();
+            if pairs.len() + missing.len() <= apart {
+                pairs.extend(missing);
+                two += 1;
+            } else if !pairs.contains(&alone) && pairs.len() < apart {
+                pairs.push(alone);
+            } else if !pairs.contains(&alone) {
+                with_two_none += 1;
+            }
+        }
+    }
+    println!(
+        "{SITES} nodes, {apart} of them apart: {whole} stacks are whole, {one} have their innermost frame, {none} none; \
+         with two frames where both have room {two} would have two, and {with_two_none} none"
+    );
+    assert!(none < with_two_none && two < one);
+}
+
+#[test]
+fn one_frame_of_many_stacks_is_kept_rather_than_two_of_few() {
+    kept_without_room::<256>();
+    kept_without_room::<512>();
 }
