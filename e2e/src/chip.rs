@@ -9,8 +9,9 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::scratch::Scratch;
 use crate::tools::{command, find, is_fresh, root, target};
-use crate::{Result, check, skip};
+use crate::{Result, check, process, skip};
 
 /// A chip that QEMU has.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +94,38 @@ impl Machine {
     /// # Errors
     /// If it ends otherwise.
     pub fn says(&self, firmware: &Path) -> Result<Vec<(String, u64)>> {
-        let line = |line: &str| {
-            let (word, number) = line.split_once(' ')?;
-            Some((word.to_owned(), number.parse().ok()?))
+        Ok(words(&self.console(firmware)?))
+    }
+
+    /// What firmware loads from its ledger and stores there between the last two stores to its variable `MARK`: loads, their bytes, stores, and their bytes. `None`: it cannot be
+    /// counted here, and a line says why not.
+    ///
+    /// # Errors
+    /// If it has no ledger, or sets no mark.
+    pub fn accesses(&self, firmware: &Path) -> Result<Option<[u64; 4]>> {
+        let compiler = std::env::var_os("CC").unwrap_or("cc".into());
+        let scratch = Scratch::new();
+        let plugin = scratch.path("accesses.so");
+        let mut compile = command(compiler);
+        compile.args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(root().join("e2e/firmware/accesses.c"));
+        process::run(&mut compile)?.good()?;
+        let qemu = self.qemu.split(' ').next().unwrap_or_default();
+        if !process::run(command(qemu).arg("-help"))?.out().contains("-plugin") {
+            skip("accesses", &format!("{qemu} takes no plugins"));
+            return Ok(None);
+        }
+        let symbols = self.room(firmware)?.symbols;
+        let symbol = |name: &str| symbols.get(name).copied().ok_or_else(|| format!("the firmware has no {name}"));
+        let ((first, bytes), (mark, _)) = (symbol("heapledger_ledger")?, symbol("MARK")?);
+        let told = format!("{},first={first},bytes={bytes},mark={mark}", plugin.display());
+        let said = words(&self.console_with(firmware, &["-plugin", &told])?);
+        // (What was before the first of these was said with it.)
+        let last = |word: &str| said.iter().rev().find(|(said, _)| said == word).map(|(_, number)| *number);
+        let all = ["loads", "loaded", "stores", "stored"].map(last);
+        let [Some(loads), Some(loaded), Some(stores), Some(stored)] = all else {
+            return Err(format!("the plugin says {all:?}"));
         };
-        Ok(self.console(firmware)?.lines().filter_map(line).collect())
+        Ok(Some([loads, loaded, stores, stored]))
     }
 
     /// All that firmware says. It ends QEMU with 0.
@@ -107,7 +135,7 @@ impl Machine {
     pub fn console(&self, firmware: &Path) -> Result<String> {
         // What hangs is ended from outside.
         let mut qemu = command("timeout");
-        qemu.arg("120").args(self.qemu()).arg("-kernel").arg(firmware).stdin(Stdio::null());
+        qemu.arg("120").args(self.qemu()).args(more).arg("-kernel").arg(firmware).stdin(Stdio::null());
         let ran = qemu.output().map_err(text)?;
         let text = String::from_utf8_lossy(&ran.stderr).into_owned();
         if !ran.status.success() {
@@ -121,6 +149,14 @@ impl Machine {
     /// # Errors
     /// If there is no such constant.
     pub fn with_word(&self, firmware: &Path, (name, value): (&str, u32), to: &Path) -> Result {
+        self.console_with(firmware, &[])
+    }
+
+    /// The same, with more words for QEMU.
+    ///
+    /// # Errors
+    /// If it ends otherwise.
+    pub fn console_with(&self, firmware: &Path, more: &[&str]) -> Result<String> {
         let mut elf = fs::read(firmware).map_err(text)?;
         let (address, _) =
             self.room(firmware)?.symbols.get(name).copied().ok_or_else(|| format!("the firmware has no {name}"))?;
@@ -248,6 +284,15 @@ fn sources() -> Vec<PathBuf> {
             "crates/wire/src",
             "crates/lws/src",
             "crates/metadata/src",
+/// Words, and a number for each, of lines that are such.
+fn words(console: &str) -> Vec<(String, u64)> {
+    let line = |line: &str| {
+        let (word, number) = line.split_once(' ')?;
+        Some((word.to_owned(), number.parse().ok()?))
+    };
+    console.lines().filter_map(line).collect()
+}
+
             "crates/metadata-c/src",
             "crates/metadata-c/include",
             "e2e/firmware",

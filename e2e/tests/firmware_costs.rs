@@ -273,6 +273,47 @@ fn what_a_guard_costs() -> Result {
     Ok(())
 }
 
+/// What an allocation and its free load from the ledger, and store there, words of 4 bytes and parts of them: where it lies in external RAM, each of them waits for that. Sets with
+/// ceilings of loads and of stores. (Where the heap lies decides on chains of the index, and so on a few loads.)
+const ACCESSES: [(&str, [u64; 2], [u64; 2]); 8] = [
+    ("bare", [39, 36], [24, 24]),
+    ("minimal", [51, 47], [24, 24]),
+    ("history", [72, 67], [34, 34]),
+    ("time", [77, 73], [41, 41]),
+    ("tasks", [86, 81], [46, 46]),
+    ("everything", [86, 81], [46, 46]),
+    ("crowded", [58, 54], [26, 26]),
+    ("full", [84, 79], [37, 37]),
+];
+
+fn accesses(machine: &Machine, nth: usize) -> Result {
+    println!("{:<10} {:<11} {:>6} {:>6} {:>6} {:>6}", machine.name, "recorded", "loads", "bytes", "stores", "bytes");
+    let mut above = Vec::new();
+    for (set, loads_max, stores_max) in ACCESSES {
+        let Some(firmware) = machine.firmware(&format!("measure_{set}_100"), &[]) else { return Ok(()) };
+        let pairs = machine.says(&firmware)?.iter().find(|(word, _)| word == "pairs").map_or(0, |(_, pairs)| *pairs);
+        let Some(counted) = machine.accesses(&firmware)? else { return Ok(()) };
+        check!(pairs > 0, "{set}: no pairs");
+        let [loads, loaded, stores, stored] = counted.map(|number| number.div_ceil(pairs));
+        println!("{:<10} {set:<11} {loads:>6} {loaded:>6} {stores:>6} {stored:>6}", "");
+        // Fewer cannot be: the record alone has three words, and a cell leads to it.
+        check!(stores >= 8 && loads >= 8 && loaded <= loads * 4 && stored <= stores * 4, "{set}: {counted:?}");
+        if loads > loads_max[nth] || stores > stores_max[nth] {
+            above.push(format!("{set}: {loads} loads and {stores} stores"));
+        }
+    }
+    check!(above.is_empty(), "{}: more than is allowed: {}", machine.name, above.join("; "));
+    Ok(())
+}
+
+#[test]
+fn how_often_the_ledger_is_looked_at() -> Result {
+    for (nth, machine) in MACHINES.iter().enumerate() {
+        accesses(machine, nth)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn what_recording_costs_a_cortex_m3() -> Result {
     costs(&MACHINES[0], 0)
