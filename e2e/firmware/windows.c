@@ -110,6 +110,7 @@ void start(void)
     say("ended", told[HEAPLEDGER_ENDED]);
     say("gave_none", told[HEAPLEDGER_GAVE_NONE]);
     say("bytes_told", bytes_told);
+    say("first", heapledger_window_first(&second));
     if (slots[0] && !heapledger_is_live(slots[0])) fail(8);
     if (heapledger_is_live(slots)) fail(9);
     fail(0);

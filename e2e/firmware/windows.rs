@@ -151,6 +151,7 @@ extern "C" fn start() -> ! {
         say(word, told.load(Relaxed));
     }
     say("bytes_told", BYTES_TOLD.load(Relaxed));
+    say("first", second.first());
     // What began in the second window, its pause too, and lives.
     let (mut after, mut kept) = (second.after(), 0);
     while let Some(block) = books.live_after(after, &mut []) {

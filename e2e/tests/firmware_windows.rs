@@ -43,10 +43,15 @@ fn expected() -> Vec<(&'static str, u64)> {
     let mut slots: [Option<Block>; 32] = [None; 32];
     let (mut windows, mut tasks, mut all) = ([Sums::default(); 2], [Sums::default(); 3], Sums::default());
     let (mut live, mut most, mut random) = (0u64, 0u64, 2_463_534_242u32);
+    // Blocks that begin have numbers, and so have their ends.
+    let mut first = 0;
     for step in 0..3000u64 {
         let mut now = Sums::default();
         if step == 800 {
             most = live;
+        }
+        if step == 1000 {
+            first = all.allocations + all.frees;
         }
         now.failed = u64::from(step == 1450 || step == 1700);
         random ^= random << 13;
@@ -92,6 +97,7 @@ fn expected() -> Vec<(&'static str, u64)> {
         ("ended", all.frees),
         ("gave_none", all.failed),
         ("bytes_told", all.bytes_allocated),
+        ("first", first),
         ("kept", blocks().filter(|(_, _, step)| *step >= 1000).count() as u64),
     ]);
     said

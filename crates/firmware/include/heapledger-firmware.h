@@ -151,8 +151,8 @@ struct heapledger_sums {
     uint32_t allocations, bytes_allocated, frees, bytes_freed, failed_calls, lost;
 };
 
-/* A window in time: what is allocated and freed while it is open. It lies in the firmware's memory, takes nothing of the ledger, and there may be any number. Nobody looks inside. These
-   answer 1; 0: the ledger is in the middle of an update (they were called from within one). */
+/* A window in time: what is allocated and freed while it is open. It lies in the firmware's memory, takes nothing of the ledger, and there may be any number. Nobody looks inside, and readers
+   of the ledger do not know of it. These answer 1; 0: the ledger is in the middle of an update (they were called from within one). */
 struct heapledger_window {
     uint32_t kept[8];
 };
@@ -160,6 +160,8 @@ int heapledger_window_open(struct heapledger_window *window);
 int heapledger_window_pause(struct heapledger_window *window);  /* or: it is over */
 int heapledger_window_resume(struct heapledger_window *window);
 int heapledger_window_sums(const struct heapledger_window *window, struct heapledger_sums *sums);
+/* The number of its first block, by which readers find those that began in it: heapledger dump --where 'number >= NUMBER'. One that opens when it is over has the number with which they end. */
+uint32_t heapledger_window_first(const struct heapledger_window *window);
 
 /* What a task has done, and what it holds: blocks that it began and their bytes, blocks that it ended, whoever began them; of those that it began, how many live, and their
    bytes. */

@@ -29,6 +29,14 @@ unsafe extern "C" fn heapledger_window_sums(window: *const ChipWindow<Address>, 
 /// # Safety
 /// A window that was opened.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn heapledger_window_first(window: *const ChipWindow<Address>) -> Address {
+    // SAFETY: the caller's promise.
+    unsafe { (*window).first() }
+}
+
+/// # Safety
+/// A window that was opened.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn heapledger_window_pause(window: *mut ChipWindow<Address>) -> i32 {
     // SAFETY: the caller's promise.
     now().map(|now| unsafe { (*window).pause(now) }).is_some().into()

@@ -39,7 +39,7 @@ impl<W: Word> ChipSums<W> {
 }
 
 /// A window in time: what was allocated and freed while it was open. It lies where its owner wants, takes nothing of the ledger, and there may be any
-/// number.
+/// number. Readers of the ledger do not know of it: they find what it holds by [`ChipWindow::first`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ChipWindow<W = u32> {
@@ -76,6 +76,12 @@ impl<W: Word> ChipWindow<W> {
     /// What was counted before it opened, or last went on.
     pub fn opened_at(&self) -> ChipSums<W> {
         self.since
+    }
+
+    /// The number that the next block, or end of one, had when it opened: in the ledger `number >= …` are those that began since, pauses too. One that opens when this is
+    /// over has the number with which they end.
+    pub fn first(&self) -> W {
+        self.first
     }
 
     /// The number of the last block before it: `live_after` has those that began since, pauses too. `None`: it is the first.
