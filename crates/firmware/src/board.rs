@@ -12,7 +12,7 @@ use heapledger::chip::{
 #[cfg(feature = "guard")]
 use crate::guarding::told_guard;
 use crate::layouts::{Functions, Given, Resized, Resizing};
-use crate::marks::{Entered, Mark, Within};
+use crate::marks::{Entered, Mark};
 use crate::{processor, sizes};
 
 /// A heap of the firmware's: `struct heapledger_heap`.
@@ -39,7 +39,7 @@ pub(crate) struct Told {
     /// That.
     pub(crate) mark_count: usize,
     /// Finds the mark of a call, if calls may lie within others.
-    pub(crate) find_mark: Option<extern "C" fn(*mut usize, Within) -> Entered>,
+    pub(crate) find_mark: Option<extern "C" fn(*mut usize, usize) -> Entered>,
     actual: Option<extern "C" fn(*const u8) -> usize>,
     enter: extern "C" fn() -> u32,
     leave: extern "C" fn(u32),

@@ -214,9 +214,9 @@ fn make(pushed: &mut Pushed, hook: &Hook, place: Option<*mut usize>) -> usize {
         let kept = if hook.times == ONCE { 0 } else { asked };
         block = (told_guard().guarding.dress)(given, plan.as_ref(), kept, (hook.kind, pushed.frame()));
     }
-    if let Some(mark) = entered.of_new() {
+    if entered.is_nested() {
         if block == 0 && asked != 0 {
-            Hook::had_none_within(mark, cookie);
+            marks::had_none(entered, cookie);
         }
     } else {
         marks::leave(entered, cookie);

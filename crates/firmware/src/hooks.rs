@@ -10,9 +10,9 @@ use heapledger::chip::{Address, Kind};
 
 #[cfg(feature = "fixed")]
 use crate::direct::{gives, takes};
+use crate::entering::begin;
 #[cfg(not(any(feature = "guard", feature = "fixed")))]
 use crate::entering::end;
-use crate::entering::{begin, refused};
 #[cfg(not(feature = "guard"))]
 use crate::entering::{resized, resizing};
 #[cfg(feature = "guard")]
@@ -22,7 +22,7 @@ use crate::layouts::Given;
 use crate::layouts::Resized;
 #[cfg(not(feature = "fixed"))]
 use crate::marks::Entered;
-use crate::marks::{self, Mark, Within};
+use crate::marks::{self, Within};
 #[cfg(not(feature = "guard"))]
 use crate::stub::Pushed;
 use crate::stub::stub;
@@ -78,16 +78,6 @@ impl Hook {
         Given::of(self.kind, None)
     }
 
-    /// A call of it, within `new`, had no block.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn had_none_within(mark: &Mark, cookie: *const usize) {
-        // SAFETY: a word of the caller's frame.
-        if mark.spend(unsafe { cookie.read_volatile() }) {
-            refused();
-        }
-    }
-
     /// Makes a call of it, and enters what came of that, as `block` finds it. What is answered, `told` knows by what the call has answered and by the block.
     #[cfg(not(feature = "guard"))]
     #[inline(always)]
@@ -104,8 +94,8 @@ impl Hook {
         let answer = self.call([first, second, third, fourth]);
         let (block, bytes) = (block(pushed, answer), self.bytes(&pushed.arguments));
         if entered.is_nested() {
-            if let (Some(mark), true) = (entered.of_new(), block == 0 && bytes != 0) {
-                Self::had_none_within(mark, cookie);
+            if block == 0 && bytes != 0 {
+                marks::had_none(entered, cookie);
             }
             return answer;
         }

@@ -54,6 +54,7 @@ impl Entered {
     }
 
     /// If it is a part of `new`: its mark.
+    #[cfg(feature = "guard")]
     pub(crate) fn of_new(self) -> Option<&'static Mark> {
         (self.0 > 1 && self.0 & 1 != 0).then(|| Self::mark(self.0 & !1))
     }
@@ -118,13 +119,37 @@ pub(crate) fn enter(_cookie: *mut usize, _within: Within) -> Entered {
 #[cfg(not(feature = "fixed"))]
 #[inline(always)]
 pub(crate) fn enter(cookie: *mut usize, within: Within) -> Entered {
-    told().find_mark.map_or(Entered::UNMARKED, |find| find(cookie, within))
+    told().find_mark.map_or(Entered::UNMARKED, |find| find(cookie, within as usize))
 }
 
-/// The same, where calls may lie within others. The header names it, if so.
+/// A call within another one had no block: if that is `new`, it is over, and has none.
+#[inline(always)]
+pub(crate) fn had_none(entered: Entered, cookie: *mut usize) {
+    #[cfg(not(feature = "fixed"))]
+    if let (Some(find), true) = (told().find_mark, entered != Entered::NESTED) {
+        find(cookie, entered.0);
+    }
+    #[cfg(feature = "fixed")]
+    let _ = (entered, cookie);
+}
+
+/// The same as `enter`, where calls may lie within others: `what` is a [`Within`]. Or it is a part of `new` that had no block. (In one function, of which firmware
+/// without such calls has nothing: the header names it, or not.)
 #[cfg(not(feature = "fixed"))]
 #[unsafe(no_mangle)]
-extern "C" fn heapledger_find_mark(cookie: *mut usize, within: Within) -> Entered {
+extern "C" fn heapledger_find_mark(cookie: *mut usize, what: usize) -> Entered {
+    if what <= Within::New as usize {
+        return find(cookie, what);
+    }
+    // SAFETY: a word of the caller's frame.
+    if Entered::mark(what & !1).spend(unsafe { cookie.read_volatile() }) {
+        crate::entering::refused();
+    }
+    Entered::UNMARKED
+}
+
+#[cfg(not(feature = "fixed"))]
+fn find(cookie: *mut usize, within: usize) -> Entered {
     told().alone(|| {
         let context = context();
         let mut vacant = None;
@@ -149,11 +174,13 @@ extern "C" fn heapledger_find_mark(cookie: *mut usize, within: Within) -> Entere
             }
         }
         match vacant {
-            Some(mark) if within != Within::Nobody => {
+            Some(mark) if within != Within::Nobody as usize => {
                 mark.cookie.set(cookie.expose_provenance());
                 mark.context.set(context);
                 // SAFETY: a word of the caller's frame.
-                unsafe { cookie.write_volatile(cookie.addr() ^ if within == Within::New { KEY_OF_NEW } else { KEY }) };
+                unsafe {
+                    cookie.write_volatile(cookie.addr() ^ if within == Within::New as usize { KEY_OF_NEW } else { KEY })
+                };
                 Entered((&raw const *mark).expose_provenance())
             }
             _ => Entered::UNMARKED,
@@ -199,6 +226,7 @@ impl Mark {
 
     /// A call within `new`, of which this was the mark with the word `at`, had no block: this is over. It may throw now, or try again, and is no
     /// longer what is entered. False, if it was before.
+    #[cfg(not(feature = "fixed"))]
     pub(crate) fn spend(&self, at: usize) -> bool {
         if self.cookie.get() != at {
             return false;
