@@ -42,7 +42,7 @@ unsafe impl Board for Chip {
         errors: if cfg!(any(guard = "light", guard = "full")) { 4 } else { 0 },
         guarded_heaps: if cfg!(any(guard = "light", guard = "full")) { 1 } else { 0 },
         process: b"program=commands\0build_id=commands of the tests\0",
-        ..Config::minimal(100, if cfg!(scan) { 4500 } else { 512 })
+        ..Config::minimal(100, if cfg!(scan) { 4600 } else { 512 })
     };
 
     fn alone<T>(work: impl FnOnce() -> T) -> T {

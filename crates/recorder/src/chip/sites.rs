@@ -16,7 +16,7 @@ use heapledger_format::{Site, TallyCounter};
 
 /// Places that are looked at for all frames of a stack, beside the first one of each, before it is given up and the table is full: enough to fill
 /// nine tenths of it, and few enough that there is a longest time for which interrupts are off.
-const LOOKS_MAX: u32 = 64;
+const LOOKS_MAX: u32 = 96;
 /// The same once the table is full. What was entered early lies in its first places; of what was entered last, some is not found any more.
 const LOOKS_FULL: u32 = 7;
 /// Places that are looked at for an innermost frame by itself.
