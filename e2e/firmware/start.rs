@@ -46,6 +46,11 @@ global_asm!(
     ".section .vectors, \"ax\"",
     ".global Reset",
     "Reset:",
+    // Where there are two cores, the second one goes on elsewhere.
+    "csrr t0, mhartid",
+    "beqz t0, 4f",
+    "j Second",
+    "4:",
     ".option push",
     ".option norelax",
     "la sp, stack_top",

@@ -20,6 +20,8 @@ pub struct Machine {
     pub name: &'static str,
     triple: &'static str,
     qemu: &'static str,
+    /// Whether time goes by instructions, 64 ns each: interrupts come at the same ones each time, however busy this machine is. Several cores run in turns then.
+    is_counted: bool,
     /// Where its RAM begins.
     pub ram: u64,
 }
@@ -27,10 +29,10 @@ pub struct Machine {
 /// Bytes of RAM that firmware has.
 pub const RAM_BYTES: u64 = 64 << 10;
 
-/// How QEMU is asked for a machine without a screen. Time goes by instructions, 64 ns each: interrupts come at the same ones each time,
-/// however busy this machine is.
-const QUIET: &str =
-    "-display none -monitor none -serial none -semihosting-config enable=on,target=native -icount shift=6,sleep=off";
+/// How QEMU is asked for a machine without a screen.
+const QUIET: &str = "-display none -monitor none -serial none -semihosting-config enable=on,target=native";
+/// And how, that time goes by instructions.
+const COUNTED: &str = "-icount shift=6,sleep=off";
 
 /// The chips.
 pub const MACHINES: [Machine; 2] = [
@@ -38,12 +40,14 @@ pub const MACHINES: [Machine; 2] = [
         name: "Cortex-M3",
         triple: "thumbv7m-none-eabi",
         qemu: "qemu-system-arm -machine mps2-an385",
+        is_counted: true,
         ram: 0x2000_0000,
     },
     Machine {
         name: "RV32",
         triple: "riscv32imac-unknown-none-elf",
         qemu: "qemu-system-riscv32 -machine virt -m 4M -bios none",
+        is_counted: true,
         ram: 0x8010_0000,
     },
 ];
@@ -54,20 +58,32 @@ pub const OTHERS: [Machine; 2] = [
         name: "Cortex-M4F",
         triple: "thumbv7em-none-eabihf",
         qemu: "qemu-system-arm -machine mps2-an386",
+        is_counted: true,
         ram: 0x2000_0000,
     },
     Machine {
         name: "Cortex-M0",
         triple: "thumbv6m-none-eabi",
         qemu: "qemu-system-arm -machine mps2-an385",
+        is_counted: true,
         ram: 0x2000_0000,
     },
 ];
 
+/// RISC-V with two cores, which run at the same time.
+pub const TWO_CORES: Machine = Machine {
+    name: "RV32 with two cores",
+    triple: "riscv32imac-unknown-none-elf",
+    qemu: "qemu-system-riscv32 -machine virt -smp 2 -m 4M -bios none",
+    is_counted: false,
+    ram: 0x8010_0000,
+};
+
 impl Machine {
     /// The words that run it.
     pub fn qemu(&self) -> Vec<&'static str> {
-        self.qemu.split(' ').chain(QUIET.split(' ')).collect()
+        let counted = self.is_counted.then(|| COUNTED.split(' ')).into_iter().flatten();
+        self.qemu.split(' ').chain(QUIET.split(' ')).chain(counted).collect()
     }
 
     /// A program that `cargo xtask test thumb` has linked for it, if that is so and there is all that runs it; else a line says why not.
@@ -133,6 +149,14 @@ impl Machine {
     /// # Errors
     /// If it ends otherwise.
     pub fn console(&self, firmware: &Path) -> Result<String> {
+        self.console_with(firmware, &[])
+    }
+
+    /// The same, with more words for QEMU.
+    ///
+    /// # Errors
+    /// If it ends otherwise.
+    pub fn console_with(&self, firmware: &Path, more: &[&str]) -> Result<String> {
         // What hangs is ended from outside.
         let mut qemu = command("timeout");
         qemu.arg("120").args(self.qemu()).args(more).arg("-kernel").arg(firmware).stdin(Stdio::null());
@@ -149,14 +173,6 @@ impl Machine {
     /// # Errors
     /// If there is no such constant.
     pub fn with_word(&self, firmware: &Path, (name, value): (&str, u32), to: &Path) -> Result {
-        self.console_with(firmware, &[])
-    }
-
-    /// The same, with more words for QEMU.
-    ///
-    /// # Errors
-    /// If it ends otherwise.
-    pub fn console_with(&self, firmware: &Path, more: &[&str]) -> Result<String> {
         let mut elf = fs::read(firmware).map_err(text)?;
         let (address, _) =
             self.room(firmware)?.symbols.get(name).copied().ok_or_else(|| format!("the firmware has no {name}"))?;
@@ -268,6 +284,15 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
+/// Words, and a number for each, of lines that are such.
+fn words(console: &str) -> Vec<(String, u64)> {
+    let line = |line: &str| {
+        let (word, number) = line.split_once(' ')?;
+        Some((word.to_owned(), number.parse().ok()?))
+    };
+    console.lines().filter_map(line).collect()
+}
+
 /// All that firmware is made of.
 fn sources() -> Vec<PathBuf> {
     let within = |name: &str| fs::read_dir(root().join(name)).into_iter().flatten().flatten().map(|file| file.path());
@@ -284,15 +309,6 @@ fn sources() -> Vec<PathBuf> {
             "crates/wire/src",
             "crates/lws/src",
             "crates/metadata/src",
-/// Words, and a number for each, of lines that are such.
-fn words(console: &str) -> Vec<(String, u64)> {
-    let line = |line: &str| {
-        let (word, number) = line.split_once(' ')?;
-        Some((word.to_owned(), number.parse().ok()?))
-    };
-    console.lines().filter_map(line).collect()
-}
-
             "crates/metadata-c/src",
             "crates/metadata-c/include",
             "e2e/firmware",

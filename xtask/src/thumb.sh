@@ -347,7 +347,7 @@ for target in $targets; do
         shift 2
         "$rustc" --crate-name "$program" --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
             -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$script" \
-            --check-cfg 'cfg(scan)' --check-cfg 'cfg(guard, values(any()))' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
+            --check-cfg 'cfg(scan)' --check-cfg 'cfg(lock, values(any()))' --check-cfg 'cfg(guard, values(any()))' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
             --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
     }
     case $target in thumb*)
@@ -363,6 +363,13 @@ for target in $targets; do
     link survivor survivor
     link windows windows
     link cuts cuts
+    # Two cores, under a lock around the allocator, or one for recording alone.
+    case $target in riscv*)
+        for lock in around apart; do
+            link cores cores_$lock --cfg "lock=\"$lock\""
+        done
+        ;;
+    esac
     # With blocks that are guarded.
     for guard in light full; do
         for program in commands reach damages; do
