@@ -19,7 +19,7 @@ const CALLS: &[(&str, u64)] = &[
     ("strlen of other memory", 16),
     ("strcmp of other memory", 20),
     ("snprintf of other memory", 900),
-    ("memcpy from block to block", 400),
+    ("memcpy from block to block", 260),
     ("strlen of a block", 400),
     ("strcmp of a block with itself", 500),
     ("snprintf from block to block", 2500),

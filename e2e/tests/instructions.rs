@@ -16,7 +16,7 @@ use heapledger_e2e::callgrind;
 use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::programs::PATIENCE;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger, preload};
+use heapledger_e2e::tools::{calls, command, find, heapledger, preload};
 use heapledger_e2e::tracked::{by_hand, by_hand_with, recover};
 use heapledger_e2e::{Result, check, process, skip, victim};
 
@@ -36,6 +36,9 @@ const CEILINGS: &[(&str, u32, f64)] = &[
 
 /// Most instructions that accounts add to a pair.
 const ACCOUNTS_CEILING: f64 = 40.0;
+
+/// Most instructions that the guard of the level `full` adds to a pair, beyond those of recording it with whole stacks.
+const FULL_CEILING: f64 = 1310.0;
 
 /// Pairs from one call of the victim's `segment` to the next: a whole walk over its tree.
 const SEGMENT_PAIRS: u64 = 2_000;
@@ -76,6 +79,10 @@ enum Way {
     Plain,
     Recorded,
     WithAccounts,
+    /// With whole stacks of frees, as the guard has them.
+    Whole,
+    /// With the guard, and a quarantine in which few pairs fit.
+    Full,
 }
 
 /// Instructions of a run's segments.
@@ -95,6 +102,10 @@ fn count(valgrind: &Path, program: &Path, (mode, depth): (&str, u32), way: Way) 
         }
         Way::Recorded => run = by_hand(&scratch, &[], valgrind, &arguments),
         Way::WithAccounts => run = by_hand_with(&scratch, "history=65536,accounts=1", &[], valgrind, &arguments),
+        Way::Whole => run = by_hand_with(&scratch, "history=65536,free-depth=whole", &[], valgrind, &arguments),
+        Way::Full => {
+            run = by_hand_with(&scratch, "history=65536,guard=full,quarantine=100000", &[calls()], valgrind, &arguments)
+        }
     }
     process::run_within(&mut run, PATIENCE)?.good()?;
     if way != Way::Plain {
@@ -224,5 +235,21 @@ fn accounts_stay_below_their_ceiling() -> Result {
     println!("instructions that accounts add to a malloc and a free: {added:.1}, ceiling {ACCOUNTS_CEILING}");
     check!(added > 20.0, "only {added:.1} were added: are accounts kept?");
     check!(added <= ACCOUNTS_CEILING, "{added:.1} are too many\n{}", with.explained());
+    Ok(())
+}
+
+#[test]
+fn the_level_full_stays_below_its_ceiling() -> Result {
+    let Some(valgrind) = find(&["valgrind"]) else {
+        skip("instructions", "valgrind is not installed");
+        return Ok(());
+    };
+    let program = victim::named("bench_paths")?.build()?;
+    let count = |way| count(&valgrind, &program, ("same", 20), way);
+    let (with, without) = (count(Way::Full)?, count(Way::Whole)?);
+    let added = with.for_a_pair() - without.for_a_pair();
+    println!("instructions that the level full adds to a malloc and a free: {added:.1}, ceiling {FULL_CEILING}");
+    check!(added > 300.0, "only {added:.1} were added: is it guarded?");
+    check!(added <= FULL_CEILING, "{added:.1} are too many\n{}", with.explained());
     Ok(())
 }

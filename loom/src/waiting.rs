@@ -43,8 +43,7 @@ fn expect_all(ring: &Ring, taken: impl IntoIterator<Item = Option<u32>>, numbers
     assert_eq!(all, numbers, "a block is lost or doubled");
 }
 
-/// Fails if a number is stored in its cell instead of exchanged (one is lost that was passed over meanwhile), and if that
-/// exchange is relaxed (a block comes without what was written of it).
+/// Fails if the exchange that puts a number in its cell is relaxed (a block comes without what was written of it).
 #[test]
 fn what_is_put_in_comes_out_once_with_what_was_written_before() {
     check(3, || {
@@ -56,8 +55,7 @@ fn what_is_put_in_comes_out_once_with_what_was_written_before() {
     });
 }
 
-/// Fails if who takes does not exchange the cell but stores the next turn in it (both have it), or if the head moves
-/// without a look at where it was (one is passed over).
+/// Fails if who takes does not exchange the cell but stores the next turn in it (both have it).
 #[test]
 fn of_two_who_take_each_has_another() {
     check(3, || {
@@ -81,7 +79,7 @@ fn of_two_who_take_each_has_another() {
     });
 }
 
-/// Fails if a cell that is passed over stays in its turn (who comes too late puts its number where nobody looks).
+/// Fails if a number is stored in its cell instead of exchanged (both put theirs in the same one).
 #[test]
 fn of_two_who_put_in_both_are_in() {
     check(3, || {

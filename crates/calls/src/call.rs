@@ -131,9 +131,16 @@ impl Call<'_> {
 
     #[inline(always)]
     fn judge(&self, address: usize, bytes: usize, direction: Direction) {
-        if bytes == 0 {
-            return;
+        let is_right = |judging: &Judging| judging.is_right(address as u64, bytes as u64);
+        if bytes != 0 && !self.judging.is_none_or(is_right) {
+            self.judge_slowly(address, bytes, direction);
         }
+    }
+
+    /// It is wrong, or not known as soon.
+    #[cold]
+    #[inline(never)]
+    fn judge_slowly(&self, address: usize, bytes: usize, direction: Direction) {
         let Some(place) = self.judging.and_then(|judging| judging.find(address as u64)) else { return };
         let inside = (address as u64).wrapping_sub(place.start);
         let is_right = place.is_freed == 0 && inside < place.bytes && bytes as u64 <= place.bytes.wrapping_sub(inside);

@@ -27,7 +27,7 @@ unsafe impl Sync for Land {}
 static LAND: Land = Land(UnsafeCell::new([0; BYTES]));
 extern "C" fn heap(_: &mut OwnHeap) {}
 
-static JUDGING: Judging = Judging::new(find, report, prepare, heap);
+static JUDGING: Judging = Judging::new(find, report, prepare, heap, holds);
 static ALONE: Mutex<()> = Mutex::new(());
 /// Name, offset in the land, bytes, whether it writes.
 static TOLD: Mutex<Vec<(String, usize, u64, bool)>> = Mutex::new(Vec::new());
@@ -42,6 +42,13 @@ extern "C" fn find(address: u64, found: &mut FoundBlock) -> u32 {
     let (start, is_freed) = if offset < (LIVE + FREED) / 2 { (LIVE, 0) } else { (FREED, 1) };
     *found = FoundBlock { start: (first() + start) as u64, bytes: SIZE as u64, is_freed };
     1
+}
+
+extern "C" fn holds(address: u64, bytes: u64) -> u32 {
+    let mut found = FoundBlock::default();
+    find(address, &mut found);
+    let inside = address.wrapping_sub(found.start);
+    u32::from(found.is_freed == 0 && inside < found.bytes && bytes <= found.bytes - inside)
 }
 
 extern "C" fn report(wrong: &WrongCall) {

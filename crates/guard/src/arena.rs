@@ -54,13 +54,26 @@ pub use store::Used;
 pub(crate) use watched::Watched;
 
 use crate::check::Region;
-use crate::memory::Memory;
+use crate::memory::{Around, Memory};
 
 /// What lies in front of blocks and behind them.
 const CANARY: u8 = crate::layout::SLACK_FILL;
 
-/// Tells what is damaged on both sides of the block that begins at `start`. Whether anything is. Of whom it is told is asked only then.
+/// A block of which nothing is filled, and what is to lie on both sides of it.
 #[inline(always)]
+fn edges_around(((from, start), (end, to)): ((u64, u64), (u64, u64))) -> Around {
+    let (front, behind) = (start.wrapping_sub(from), to.wrapping_sub(end));
+    Around { from, front, filled: 0, rest: end.wrapping_sub(start), behind, edge: CANARY, fill: 0 }
+}
+
+/// The same, of which so many bytes are filled.
+#[inline(always)]
+fn filled_around(edges: ((u64, u64), (u64, u64)), filled: u64, fill: u8) -> Around {
+    let around = edges_around(edges);
+    Around { filled, rest: around.rest.wrapping_sub(filled), fill, ..around }
+}
+
+/// Tells what is damaged on both sides of the block that begins at `start`. Whether anything is. Of whom it is told is asked only then.
 pub(crate) fn tell_edges(
     memory: &impl Memory,
     (start, block): (u64, impl Fn() -> Found),
@@ -78,12 +91,13 @@ pub(crate) fn tell_edges(
 }
 
 /// Makes both sides of a block what they are to be.
-fn fill_edges(memory: &impl Memory, ((from, start), (end, to)): ((u64, u64), (u64, u64))) {
-    bytes::fill(memory, from, start, CANARY);
-    bytes::fill(memory, end, to, CANARY);
+#[inline(always)]
+fn fill_edges(memory: &impl Memory, edges: ((u64, u64), (u64, u64))) {
+    memory.lay(edges_around(edges));
 }
 
 /// How many bytes both sides of a block are.
+#[inline(always)]
 fn edge_bytes(((from, start), (end, to)): ((u64, u64), (u64, u64))) -> u64 {
     start.wrapping_sub(from).wrapping_add(to.wrapping_sub(end))
 }

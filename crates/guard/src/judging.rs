@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Under this name the library that has the blocks exports its [`Judging`].
 pub const SYMBOL: &[u8] = b"heapledger_judging";
 /// Of what stands here.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of a function's name, with the zero behind it.
 pub const NAME_BYTES: usize = 32;
 
@@ -31,6 +31,8 @@ pub struct Judging {
     is_closed: AtomicU64,
     /// How much of this memory there is, and in use.
     heap: HeapFn,
+    /// Whether so many bytes from an address on all lie in one live block: the commonest question, and the one that is answered soonest.
+    holds: HoldsFn,
 }
 
 /// 1: there is one.
@@ -41,6 +43,8 @@ pub type ReportFn = extern "C" fn(&WrongCall);
 pub type PrepareFn = extern "C" fn(u64, u64);
 /// See [`Judging`].
 pub type HeapFn = extern "C" fn(&mut OwnHeap);
+/// 1: they do. 0: they do not, or it is not known.
+pub type HoldsFn = extern "C" fn(u64, u64) -> u32;
 
 /// The memory in which guarded blocks lie, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +90,10 @@ pub struct WrongCall {
 
 impl Judging {
     /// Nothing is judged yet.
-    pub const fn new(find: FindFn, report: ReportFn, prepare: PrepareFn, heap: HeapFn) -> Judging {
+    pub const fn new(find: FindFn, report: ReportFn, prepare: PrepareFn, heap: HeapFn, holds: HoldsFn) -> Judging {
         let bytes = size_of::<Judging>() as u32;
         let range = [const { AtomicU64::new(0) }; 2];
-        Judging { version: VERSION, bytes, range, find, report, prepare, is_closed: AtomicU64::new(0), heap }
+        Judging { version: VERSION, bytes, range, find, report, prepare, is_closed: AtomicU64::new(0), heap, holds }
     }
 
     /// From now on calls are judged that concern this memory. `is_closed`: not all of it can be accessed by everybody.
@@ -110,6 +114,13 @@ impl Judging {
     /// First address and bytes of the memory in which blocks lie.
     pub fn range(&self) -> &[AtomicU64; 2] {
         &self.range
+    }
+
+    /// Whether so many bytes from an address on concern no block, or all lie in one live block.
+    #[inline(always)]
+    pub fn is_right(&self, address: u64, bytes: u64) -> bool {
+        let [first, count] = self.range.each_ref().map(|word| word.load(Ordering::Relaxed));
+        address.wrapping_sub(first) >= count || (self.holds)(address, bytes) == 1
     }
 
     /// The block in whose place an address lies.

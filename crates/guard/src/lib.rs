@@ -49,6 +49,8 @@
 )]
 
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
+pub mod alone;
+#[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
 mod arena;
 #[cfg(not(feature = "loom"))]
 mod check;
@@ -94,6 +96,6 @@ pub use layout::{
 #[cfg(all(target_has_atomic = "32", not(feature = "loom")))]
 pub use leaf::{Leaf, Pages};
 #[cfg(not(feature = "loom"))]
-pub use memory::{Memory, Window};
+pub use memory::{Around, Memory, Window};
 #[cfg(all(target_has_atomic = "64", not(feature = "loom")))]
 pub use outside::{Bits, NextBit, Rows, RowsOf};

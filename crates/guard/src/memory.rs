@@ -1,6 +1,6 @@
 //! Memory that blocks lie in: of this process, or whatever a caller has instead.
 
-use crate::pattern::{PATTERN_BYTES, Pattern, fetch_soon};
+use crate::pattern::{Differences, PATTERN_BYTES, Pattern, fetch_soon};
 
 /// Where blocks and their dressing are read and written.
 pub trait Memory {
@@ -34,6 +34,53 @@ pub trait Memory {
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
         let mut addresses = (0..bytes).map(|done| address.wrapping_add(done));
         addresses.find(|at| self.read(*at).is_some_and(|found| found != [byte]))
+    }
+
+    /// Whether another byte lies anywhere in a block and around it than is to be there. A part that is not all in this memory is left out,
+    /// as [`first_other`](Self::first_other) does.
+    fn is_other(&self, wanted: Around) -> bool {
+        wanted.parts().into_iter().any(|(from, bytes, byte)| self.first_other(from, bytes, byte).is_some())
+    }
+
+    /// Makes a block, and what lies around it, what it is to be. What is not in this memory is left out.
+    fn lay(&self, wanted: Around) {
+        for (from, bytes, byte) in wanted.parts() {
+            let _ = self.fill(from, bytes, byte);
+        }
+    }
+}
+
+/// A block, and what is to lie in it and around it: four parts that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// The first address of what lies in front of the block.
+    pub from: u64,
+    /// Bytes of that.
+    pub front: u64,
+    /// Bytes of the block that are filled, from its first on.
+    pub filled: u64,
+    /// Its others: anything may lie there.
+    pub rest: u64,
+    /// Bytes of what lies behind it.
+    pub behind: u64,
+    /// What lies around it.
+    pub edge: u8,
+    /// What it is filled with.
+    pub fill: u8,
+}
+
+impl Around {
+    /// Where each of its parts begins, how many bytes it has, and what lies there.
+    fn parts(&self) -> [(u64, u64, u8); 3] {
+        let block = self.from.wrapping_add(self.front);
+        let end = block.wrapping_add(self.filled).wrapping_add(self.rest);
+        [(self.from, self.front, self.edge), (block, self.filled, self.fill), (end, self.behind, self.edge)]
+    }
+
+    /// All of its bytes, if that is a number.
+    #[inline(always)]
+    fn bytes(&self) -> Option<u64> {
+        self.front.checked_add(self.filled)?.checked_add(self.rest)?.checked_add(self.behind)
     }
 }
 
@@ -84,8 +131,79 @@ impl Window {
 
     #[inline(never)]
     fn fill_few(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
+        if let Some(last) = bytes.checked_sub(8) {
+            // Two words with bytes in common: nothing is left over.
+            self.write(address, [byte; 8])?;
+            return self.write(address.wrapping_add(last), [byte; 8]);
+        }
         let end = address.checked_add(bytes).filter(|_| self.has(address, bytes))?;
         (address..end).try_for_each(|at| self.write(at, [byte]))
+    }
+
+    /// Whether all of it lies in the window, at addresses that there are.
+    #[inline(always)]
+    fn has_all(&self, wanted: &Around) -> bool {
+        wanted.bytes().is_some_and(|bytes| self.last_piece(wanted.from, bytes).is_some())
+    }
+
+    /// Adds to what differs so far what does in so many bytes, which are all in the window.
+    #[inline(always)]
+    fn compare(&self, (from, bytes, byte): (u64, u64, u8), differences: &mut Differences) {
+        if bytes < PATTERN_BYTES {
+            if bytes != 0 && self.is_other_of_few(from, bytes, byte) {
+                *differences = Differences::some();
+            }
+            return;
+        }
+        let last = from.wrapping_add(bytes).wrapping_sub(PATTERN_BYTES);
+        let piece = Pattern::of(byte);
+        let mut at = from;
+        while at < last {
+            // SAFETY: as in `read`: the caller has looked at the addresses.
+            unsafe { differences.add(piece, at as usize) };
+            at = at.wrapping_add(PATTERN_BYTES);
+        }
+        // SAFETY: as above.
+        unsafe { differences.add(piece, last as usize) };
+    }
+
+    /// [`Memory::is_other`], where not all of it is in the window.
+    #[cold]
+    #[inline(never)]
+    fn is_other_in_part(&self, [from, front, filled, rest, behind]: [u64; 5], edge: u8, fill: u8) -> bool {
+        let wanted = Around { from, front, filled, rest, behind, edge, fill };
+        wanted.parts().into_iter().any(|(from, bytes, byte)| self.first_other(from, bytes, byte).is_some())
+    }
+
+    /// Stores one byte so many times, all of them in the window.
+    #[inline(always)]
+    fn store(&self, (from, bytes, byte): (u64, u64, u8)) {
+        if bytes < PATTERN_BYTES {
+            if bytes != 0 {
+                let _ = self.fill_few(from, bytes, byte);
+            }
+            return;
+        }
+        let last = from.wrapping_add(bytes).wrapping_sub(PATTERN_BYTES);
+        let piece = Pattern::of(byte);
+        let mut at = from;
+        while at < last {
+            // SAFETY: as in `write`: the caller has looked at the addresses.
+            unsafe { piece.store(at as usize) };
+            at = at.wrapping_add(PATTERN_BYTES);
+        }
+        // The last one reaches back into the one before, so that nothing is left over.
+        // SAFETY: as above.
+        unsafe { piece.store(last as usize) };
+    }
+
+    #[inline(never)]
+    fn is_other_of_few(&self, address: u64, bytes: u64, byte: u8) -> bool {
+        if let Some(last) = bytes.checked_sub(8) {
+            let differs = |at: u64| self.read(at).is_some_and(|found| found != [byte; 8]);
+            return differs(address) || differs(address.wrapping_add(last));
+        }
+        self.first_other_of_few(address, bytes, byte).is_some()
     }
 
     #[inline(never)]
@@ -134,17 +252,8 @@ impl Memory for Window {
         if bytes < PATTERN_BYTES {
             return self.fill_few(address, bytes, byte);
         }
-        let last = self.last_piece(address, bytes)?;
-        let piece = Pattern::of(byte);
-        let mut at = address;
-        while at < last {
-            // SAFETY: as in `write`: `last_piece` has looked at the addresses.
-            unsafe { piece.store(at as usize) };
-            at = at.wrapping_add(PATTERN_BYTES);
-        }
-        // The last one reaches back into the one before, so that nothing is left over.
-        // SAFETY: as above.
-        unsafe { piece.store(last as usize) };
+        self.last_piece(address, bytes)?;
+        self.store((address, bytes, byte));
         Some(())
     }
 
@@ -166,5 +275,29 @@ impl Memory for Window {
         // SAFETY: as above.
         let differs = unsafe { piece.differs(last as usize) };
         if differs { self.first_other_of_few(last, PATTERN_BYTES, byte) } else { None }
+    }
+
+    #[inline(always)]
+    fn is_other(&self, wanted: Around) -> bool {
+        if !self.has_all(&wanted) {
+            let Around { from, front, filled, rest, behind, edge, fill } = wanted;
+            return self.is_other_in_part([from, front, filled, rest, behind], edge, fill);
+        }
+        let mut differences = Differences::none();
+        let [front, filled, behind] = wanted.parts();
+        self.compare(front, &mut differences);
+        self.compare(filled, &mut differences);
+        self.compare(behind, &mut differences);
+        differences.is_any()
+    }
+
+    #[inline(always)]
+    fn lay(&self, wanted: Around) {
+        if self.has_all(&wanted) {
+            let [front, filled, behind] = wanted.parts();
+            self.store(front);
+            self.store(filled);
+            self.store(behind);
+        }
     }
 }

@@ -70,6 +70,86 @@ impl Pattern {
     }
 }
 
+/// In which bits places of sixteen bytes, any number of them, are not as they are to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Differences(Sixteen);
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+impl Differences {
+    #[inline(always)]
+    pub(crate) fn none() -> Self {
+        // SAFETY: sse2 is there.
+        Self(unsafe { core::arch::x86_64::_mm_setzero_si128() })
+    }
+
+    /// Some.
+    #[cold]
+    pub(crate) fn some() -> Self {
+        Self(Pattern::of(u8::MAX).0)
+    }
+
+    /// Adds those of sixteen bytes at an address.
+    ///
+    /// # Safety
+    /// As of a volatile read of so many bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn add(&mut self, pattern: Pattern, address: usize) {
+        // SAFETY: as in `Pattern::store`.
+        unsafe {
+            core::arch::asm!(
+                "movdqu {0}, [{1}]",
+                "pxor {0}, {2}",
+                "por {3}, {0}",
+                out(xmm_reg) _,
+                in(reg) address,
+                in(xmm_reg) pattern.0,
+                inout(xmm_reg) self.0,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+    }
+
+    /// Whether there are any.
+    #[inline(always)]
+    pub(crate) fn is_any(self) -> bool {
+        const ALL_SAME: i32 = 0xFFFF;
+        // SAFETY: sse2 is there.
+        unsafe {
+            let same = core::arch::x86_64::_mm_cmpeq_epi8(self.0, core::arch::x86_64::_mm_setzero_si128());
+            core::arch::x86_64::_mm_movemask_epi8(same) != ALL_SAME
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+impl Differences {
+    pub(crate) fn none() -> Self {
+        Self([0; PATTERN_BYTES as usize])
+    }
+
+    /// Some.
+    pub(crate) fn some() -> Self {
+        Self(Pattern::of(u8::MAX).0)
+    }
+
+    /// Adds those of sixteen bytes at an address.
+    ///
+    /// # Safety
+    /// As of a volatile read of so many bytes.
+    pub(crate) unsafe fn add(&mut self, pattern: Pattern, address: usize) {
+        let place: *const Sixteen = core::ptr::with_exposed_provenance(address);
+        // SAFETY: as the caller says.
+        let found = u128::from_ne_bytes(unsafe { place.read_volatile() });
+        let differs = u128::from_ne_bytes(self.0) | (found ^ u128::from_ne_bytes(pattern.0));
+        self.0 = differs.to_ne_bytes();
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_any(self) -> bool {
+        self.0 != [0; PATTERN_BYTES as usize]
+    }
+}
+
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 impl Pattern {
     pub(crate) fn of(byte: u8) -> Self {

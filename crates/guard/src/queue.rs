@@ -1,12 +1,15 @@
 //! Blocks that wait, first in first out, for any number of threads.
 //!
-//! Each cell of the ring says whose turn it is: it holds nothing in turn N, then a number in turn N, then nothing in turn N + 1.
-//! All of these are single exchanges of one word. A thread that ends between any two of them (a fork leaves it out) holds up
-//! nobody: whoever takes passes over a cell that was promised and is empty, and puts the ring's head where it belongs.
+//! Places in the ring have numbers that only grow; turn N of a cell is its place when the ring was gone round N times. A cell says
+//! how far it has come: it holds nothing in turn N, then a number in turn N, then nothing in turn N + 1. Each step is one exchange of
+//! that one word, so a thread that ends between any two (a fork leaves it out) holds up nobody.
+//!
+//! Places are filled in order, and taken in order: where the next one is the cells say. The two ends are kept beside them only so that
+//! nobody has to look for it: they are stored without an exchange, and may lag behind, never be ahead.
 
 #![forbid(unsafe_code)]
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, exchange};
 
 /// Tries until it is left: each of them failed because another thread got on.
 const TRIES: u32 = 1000;
@@ -33,8 +36,57 @@ fn empty(cells: &[AtomicU64], ticket: u64) -> u64 {
 }
 
 /// The cell of this ticket.
+#[inline(always)]
 fn cell(cells: &[AtomicU64], ticket: u64) -> Option<&AtomicU64> {
     cells.get(ticket as usize & cells.len().wrapping_sub(1))
+}
+
+/// How many turns a cell has come beyond that of a place: negative, if it is still in one before.
+#[inline(always)]
+fn turns_beyond(found: u64, empty: u64) -> i32 {
+    (found.wrapping_shr(32) as u32).wrapping_sub(empty.wrapping_shr(32) as u32) as i32
+}
+
+/// Whether the place of this ticket was filled, now or long ago.
+fn was_filled(cells: &[AtomicU64], ticket: u64) -> bool {
+    cell(cells, ticket).is_some_and(|cell| {
+        let found = cell.load(Ordering::Relaxed);
+        let beyond = turns_beyond(found, empty(cells, ticket));
+        beyond > 0 || beyond == 0 && found & NUMBER != 0
+    })
+}
+
+/// Whether it was filled, and taken.
+fn was_taken(cells: &[AtomicU64], ticket: u64) -> bool {
+    cell(cells, ticket).is_some_and(|cell| turns_beyond(cell.load(Ordering::Relaxed), empty(cells, ticket)) > 0)
+}
+
+/// The first place from this one on of which that is not true; it is true of all before it. An end may lag behind by as much as others did
+/// while a thread slept, so it is looked for in longer and longer steps, and then in the last of them.
+#[cold]
+#[inline(never)]
+fn first_not(cells: &[AtomicU64], from: u64, is_past: fn(&[AtomicU64], u64) -> bool) -> u64 {
+    let (mut from, mut step) = (from, 1u64);
+    let last_of = |from: u64, step: u64| from.wrapping_add(step).wrapping_sub(1);
+    while step < cells.len() as u64 && is_past(cells, last_of(from, step)) {
+        from = from.wrapping_add(step);
+        step = step.wrapping_shl(1);
+    }
+    while step > 1 {
+        step = step.wrapping_shr(1);
+        if is_past(cells, last_of(from, step)) {
+            from = from.wrapping_add(step);
+        }
+    }
+    from
+}
+
+/// Moves an end to a place, if it is not further already.
+#[inline(always)]
+fn advance(end: &AtomicU64, to: u64) {
+    if end.load(Ordering::Relaxed) < to {
+        end.store(to, Ordering::Relaxed);
+    }
 }
 
 impl Queue {
@@ -44,6 +96,7 @@ impl Queue {
     }
 
     /// How many there are, about: those that are being put in and taken out now may or may not count.
+    #[inline(always)]
     pub fn len(&self) -> u64 {
         let head = self.head.load(Ordering::Relaxed);
         self.tail.load(Ordering::Relaxed).saturating_sub(head)
@@ -59,54 +112,61 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Puts a number, less than 2^32 - 1, behind all others. `false` if half of the ring is full: the other half is for those who
-    /// have a place and have not yet used it.
+    /// Puts a number, less than 2^32 - 1, behind all others. `false` if half of the ring is full: the other half is for what the ends do not
+    /// yet tell.
+    #[inline(always)]
     pub fn push(&self, cells: &[AtomicU64], number: u32) -> bool {
+        if self.len() >= (cells.len() as u64).wrapping_shr(1) {
+            return false;
+        }
+        let mut ticket = self.tail.load(Ordering::Relaxed);
         for _ in 0..TRIES {
-            if self.len() >= (cells.len() as u64).wrapping_shr(1) {
+            let Some(cell) = cell(cells, ticket) else { return false };
+            let (found, expected) = (cell.load(Ordering::Relaxed), empty(cells, ticket));
+            if found == expected {
+                let filled = expected | u64::from(number).wrapping_add(1);
+                // Release: who takes the number sees what was written of its block before. It fails if another thread was faster.
+                if exchange(cell, expected, filled, Ordering::Release, Ordering::Relaxed).is_ok() {
+                    advance(&self.tail, ticket.wrapping_add(1));
+                    return true;
+                }
+            } else if turns_beyond(found, expected) < 0 {
+                // What was put there one turn before still waits.
+                advance(&self.tail, ticket);
                 return false;
             }
-            let ticket = self.tail.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = cell(cells, ticket) else { return false };
-            let expected = empty(cells, ticket);
-            let filled = expected | u64::from(number).wrapping_add(1);
-            // Release: who takes the number sees what was written of its block before. It fails if the cell was passed over.
-            if cell.compare_exchange(expected, filled, Ordering::Release, Ordering::Relaxed).is_ok() {
-                return true;
-            }
+            ticket = first_not(cells, ticket, was_filled);
         }
         false
     }
 
     /// A number that will probably be taken after so many others.
+    #[inline(always)]
     pub fn peek(&self, cells: &[AtomicU64], ahead: u64) -> Option<u32> {
         let ticket = self.head.load(Ordering::Relaxed).wrapping_add(ahead);
         (cell(cells, ticket)?.load(Ordering::Relaxed) as u32).checked_sub(1)
     }
 
     /// Takes the number that has waited longest.
+    #[inline(always)]
     pub fn pop(&self, cells: &[AtomicU64]) -> Option<u32> {
+        let mut ticket = self.head.load(Ordering::Relaxed);
         for _ in 0..TRIES {
-            let head = self.head.load(Ordering::Acquire);
-            let cell = cell(cells, head)?;
+            let cell = cell(cells, ticket)?;
             let found = cell.load(Ordering::Acquire);
-            let expected = empty(cells, head);
-            let mut taken = None;
-            if found & !NUMBER == expected {
-                if found == expected && self.tail.load(Ordering::Relaxed) <= head {
+            if turns_beyond(found, empty(cells, ticket)) <= 0 {
+                let Some(number) = (found as u32).checked_sub(1) else {
+                    // Nothing is there yet, nor behind it.
+                    advance(&self.head, ticket);
                     return None;
+                };
+                let next = empty(cells, ticket.wrapping_add(cells.len() as u64));
+                if exchange(cell, found, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    advance(&self.head, ticket.wrapping_add(1));
+                    return Some(number);
                 }
-                let next = empty(cells, head.wrapping_add(cells.len() as u64));
-                if cell.compare_exchange(found, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                    continue;
-                }
-                taken = (found as u32).checked_sub(1);
             }
-            // Whoever is first: this thread, or one that finds the cell in its next turn.
-            let _ = self.head.compare_exchange(head, head.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
-            if taken.is_some() {
-                return taken;
-            }
+            ticket = first_not(cells, ticket, was_taken);
         }
         None
     }
@@ -145,30 +205,35 @@ mod tests {
     fn who_ends_in_the_middle_holds_up_nobody() {
         let (queue, cells) = (Queue::new(), cells());
         for round in 0..100 {
-            // Two have their places and never use them, one of them the next one.
-            queue.tail.fetch_add(1, Ordering::Relaxed);
+            // One has put a number in, and never moved the tail.
+            let tail = queue.tail.load(Ordering::Relaxed);
             assert!(queue.push(&cells, round));
-            queue.tail.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(queue.pop(&cells), Some(round));
-            assert_eq!(queue.pop(&cells), None);
-            assert!(queue.is_empty(), "what was left out is passed over");
+            queue.tail.store(tail, Ordering::Relaxed);
+            assert!(queue.push(&cells, round + 1));
             // One has taken a number, and never moved the head.
-            assert!(queue.push(&cells, 1) && queue.push(&cells, 2));
             let head = queue.head.load(Ordering::Relaxed);
-            assert_eq!(queue.pop(&cells), Some(1));
+            assert_eq!(queue.pop(&cells), Some(round));
             queue.head.store(head, Ordering::Relaxed);
-            assert_eq!(queue.pop(&cells), Some(2));
+            assert_eq!(queue.pop(&cells), Some(round + 1));
             assert_eq!(queue.pop(&cells), None);
+            assert!(queue.is_empty());
         }
     }
 
     #[test]
-    fn who_comes_too_late_finds_another_place() {
+    fn who_sleeps_for_long_sets_an_end_back_and_nothing_is_lost() {
         let (queue, cells) = (Queue::new(), cells());
-        assert!(queue.push(&cells, 5));
-        // Its cell is in the next turn before it is written to.
-        cells[1].store(empty(&cells, 9), Ordering::Relaxed);
-        assert!(queue.push(&cells, 6));
-        assert_eq!([queue.pop(&cells), queue.pop(&cells), queue.pop(&cells)], [Some(5), Some(6), None]);
+        for number in 0..1000u32 {
+            assert!(queue.push(&cells, number) && queue.push(&cells, number + 1));
+            assert_eq!((queue.pop(&cells), queue.pop(&cells)), (Some(number), Some(number + 1)));
+            // By less than a turn, by one, and by many.
+            let back = [0, 1, 3, 7, 8, 9, 100][number as usize % 7];
+            let end = if number % 2 == 0 { &queue.tail } else { &queue.head };
+            end.store(end.load(Ordering::Relaxed).saturating_sub(back), Ordering::Relaxed);
+            // It is found again, if not in one call: the ring is as good as full until then.
+            let put = (0..100).position(|_| queue.push(&cells, 7) || queue.pop(&cells).is_some());
+            assert!(put.is_some(), "{number}");
+            while queue.pop(&cells).is_some() {}
+        }
     }
 }

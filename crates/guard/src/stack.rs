@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, exchange};
 
 /// Tries until it is left: each of them failed because another thread got on.
 const TRIES: u32 = 1000;
@@ -38,6 +38,7 @@ impl Stack {
     }
 
     /// Puts a chain of numbers on top, whose links from the first down to the last are set.
+    #[inline(always)]
     pub fn push(&self, links: &impl Links, first: u32, last: u32) {
         let mut head = self.0.load(Ordering::Relaxed);
         // Without a bound: what is not put back is lost, and of two who fail, one has got on.
@@ -45,7 +46,7 @@ impl Stack {
             links.set_next(last, (head & NUMBER) as u32);
             let new = (head & !NUMBER).wrapping_add(CHANGE) | u64::from(first).wrapping_add(1);
             // Release: who takes a number sees its link and what was written of its block.
-            match self.0.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            match exchange(&self.0, head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -53,6 +54,7 @@ impl Stack {
     }
 
     /// Takes the topmost number.
+    #[inline(always)]
     pub fn pop(&self, links: &impl Links) -> Option<u32> {
         let mut head = self.0.load(Ordering::Acquire);
         for _ in 0..TRIES {
@@ -60,7 +62,7 @@ impl Stack {
             // If another one takes it meanwhile, this is of no use, and the head has changed.
             let next = links.next(number);
             let new = (head & !NUMBER).wrapping_add(CHANGE) | u64::from(next);
-            match self.0.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+            match exchange(&self.0, head, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
                     if let Some(below) = next.checked_sub(1) {
                         links.fetch_soon(below);

@@ -16,6 +16,8 @@ use core::sync::atomic::Ordering;
 use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
 use heapledger_guard::{Plan, Window};
+#[cfg(not(feature = "wrapped"))]
+use heapledger_linux::loader::modules;
 use heapledger_linux::{apart, syscall};
 use heapledger_process::arenas;
 use heapledger_process::damage;
@@ -83,6 +85,10 @@ pub(crate) fn begin() {
         if let Some(real) = REAL.get(hook as usize).filter(|_| is_needed) {
             next::put_before(hook, function as usize, real);
         }
+    }
+    if let Some(sign) = modules().find_map(|module| module.symbol(b"__libc_single_threaded")) {
+        // SAFETY: glibc's byte, which says that; its `pthread_create` clears it first. It or the program has it, and stays.
+        unsafe { heapledger_guard::alone::watch(sign.address as *const u8) };
     }
     PERIODIC.start(wanted.check_every);
     next::look_who_watches();

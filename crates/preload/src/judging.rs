@@ -10,7 +10,7 @@ use heapledger_unwind::Registers;
 /// What can be asked.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a symbol of a library")]
-pub(crate) static heapledger_judging: Judging = Judging::new(find, report, prepare, heap);
+pub(crate) static heapledger_judging: Judging = Judging::new(find, report, prepare, heap, holds);
 
 /// Blocks lie in memory of the guard's own from now on: calls with addresses of it are judged.
 #[cold]
@@ -23,6 +23,10 @@ extern "C" fn find(address: u64, place: &mut FoundBlock) -> u32 {
         *place = found;
         1
     })
+}
+
+extern "C" fn holds(address: u64, bytes: u64) -> u32 {
+    u32::from(arenas::holds(address, bytes))
 }
 
 #[unsafe(link_section = "heapledger_entry")]

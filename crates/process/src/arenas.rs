@@ -271,11 +271,10 @@ pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) 
         let system = part.system();
         part.arena.free(&system, own, [0; 2], &mut |finding: &Finding| tell(shared, &system, finding, at, called))
     } else if let Some(part) = FULL.get() {
-        let system = part.system();
-        part.arena.free(&system, own, [0; 2], &mut |finding: &Finding| {
+        part.arena.free(&part.system(), own, [0; 2], &mut move |finding: &Finding| {
             let (at, called) =
                 if finding.block.start == own { (at, called) } else { (FoundAt::Quarantine, Kind::NONE) };
-            tell(shared, &system, finding, at, called);
+            tell(shared, &part.system(), finding, at, called);
         })
     } else {
         return false;
@@ -387,6 +386,12 @@ pub(crate) fn extent(address: u64) -> Option<(u64, u64, Life)> {
     if known.is_some() { known } else { extent_slowly(address) }
 }
 
+/// Whether so many bytes from an address on all lie in one live block with no closed page beside it. `false` if that is not certain.
+#[inline(always)]
+pub fn holds(address: u64, bytes: u64) -> bool {
+    FULL.at(address as usize).is_some_and(|part| part.arena.holds(address, bytes))
+}
+
 /// At a closed page; or it may have changed at that moment.
 #[cold]
 #[inline(never)]
@@ -402,7 +407,6 @@ pub(crate) fn fetch_soon(shared: &Shared, address: u64) {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn fetch_row(address: u64) {
     if let Some(part) = FULL.at(address as usize) {
@@ -413,25 +417,27 @@ fn fetch_row(address: u64) {
 /// Keeps what the recorder knows of a block that ends.
 #[inline(always)]
 pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
-    if shared.settings().guard.level >= Level::Full && contains(address() as usize) {
-        keep(block);
+    if shared.settings().guard.level >= Level::Full {
+        let address = address();
+        if contains(address as usize) {
+            keep(address, block);
+        }
     }
 }
 
-#[cold]
 #[inline(never)]
-fn keep(freed: impl FnOnce() -> Option<FreedEntry>) {
-    let Some(freed) = freed().filter(|freed| contains(freed.block.address as usize)) else { return };
-    let block = &freed.block;
-    let given = packed(block.site, block.thread, block.kind, block.time);
-    let taken = packed(freed.site, freed.thread, freed.by, freed.time);
-    write_row(block.address, given, taken);
+fn keep(address: u64, freed: impl FnOnce() -> Option<FreedEntry>) {
+    let Some(freed) = freed() else { return };
+    let (block, forks) = (&freed.block, family::forks_kept());
+    let given = packed(block.site, block.thread, block.kind, block.time, forks);
+    let taken = packed(freed.site, freed.thread, freed.by, freed.time, forks);
+    write_row(address, given, taken);
 }
 
 /// The same of a block that a forked child has inherited: its parent's ledger has it.
 pub(crate) fn annotate_inherited(free: &InheritedFree) {
     if contains(free.address.0 as usize) {
-        let taken = packed(free.site, free.thread.row(), Kind(free.by as u8), Some(free.time));
+        let taken = packed(free.site, free.thread.row(), Kind(free.by as u8), Some(free.time), family::forks_kept());
         write_row(free.address.0, [0; 2], taken);
     }
 }
@@ -448,9 +454,10 @@ fn write_row(address: u64, given: [u64; 2], taken: [u64; 2]) {
 }
 
 /// A stack, a thread, a function and a time in two words, neither of them 0.
-fn packed(site: Site, thread: Option<ThreadRow>, kind: Kind, time: Option<Ticks>) -> [u64; 2] {
+#[inline(always)]
+fn packed(site: Site, thread: Option<ThreadRow>, kind: Kind, time: Option<Ticks>, forks: u8) -> [u64; 2] {
     let (thread, time) = (thread.unwrap_or(ThreadRow::OTHER), time.unwrap_or_default());
-    Kept { site, thread, kind, time, forks: family::forks_kept() }.words()
+    Kept { site, thread, kind, time, forks }.words()
 }
 
 /// The record of the live block that begins where a found one does.

@@ -7,7 +7,7 @@ use crate::private::Run;
 use crate::shared::Phase;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use heapledger_format::session::guard;
-use heapledger_guard::{Memory, Slot, System, Tables, Used, Window};
+use heapledger_guard::{Around, Memory, Slot, System, Tables, Used, Window};
 
 /// A block takes at least so much.
 const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
@@ -23,18 +23,18 @@ pub(crate) struct GuardedRange<A> {
 impl<A> GuardedRange<A> {
     /// The range as an arena sees it.
     #[inline(always)]
-    pub(crate) fn system(&self) -> Own {
-        Own { window: self.land.window(), land: self.land }
+    pub(crate) fn system(&self) -> Own<'_> {
+        Own { window: self.land.window(), land: &self.land }
     }
 }
 
 /// See [`GuardedRange::system`].
-pub(crate) struct Own {
+pub(crate) struct Own<'l> {
     window: Window,
-    land: Land,
+    land: &'l Land,
 }
 
-impl Memory for Own {
+impl Memory for Own<'_> {
     #[inline(always)]
     fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
         self.window.read(address)
@@ -59,9 +59,19 @@ impl Memory for Own {
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
         self.window.first_other(address, bytes, byte)
     }
+
+    #[inline(always)]
+    fn is_other(&self, wanted: Around) -> bool {
+        self.window.is_other(wanted)
+    }
+
+    #[inline(always)]
+    fn lay(&self, wanted: Around) {
+        self.window.lay(wanted);
+    }
 }
 
-impl System for Own {
+impl System for Own<'_> {
     fn close(&self, first: u64, bytes: u64) -> bool {
         self.land.close(first, bytes)
     }

@@ -6,6 +6,7 @@ use crate::check::{Comparison, Damage, Region};
 use crate::memory::Memory;
 
 /// Fills from here to there. What the memory does not have is left out.
+#[inline(always)]
 pub(super) fn fill(memory: &impl Memory, from: u64, to: u64, byte: u8) {
     let _ = memory.fill(from, to.saturating_sub(from), byte);
 }

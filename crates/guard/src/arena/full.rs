@@ -12,13 +12,14 @@
 
 #![forbid(unsafe_code)]
 
-use super::classes::{class_of, units_of};
+use super::classes::{ALL_ONE, class_of, run_at, shares_of, units_of};
 use super::found::{Cursor, Fill, Finding, Found, Life, NotFreed, Refused, Request, System, Tables};
 use super::limits::{FullCounts, Limits};
-use super::slot::{Kind, Slot, flag};
+use super::slot::{Kind, PlaceOfBlock, Slot, flag};
 use super::store::{Store, Unit, Used};
 use super::watched::{Watched, edges};
-use super::{bytes, fill_edges, tell_edges};
+use super::{bytes, edges_around, fill_edges, filled_around};
+use crate::alone::add;
 use crate::memory::Memory;
 use core::sync::atomic::fence;
 
@@ -26,6 +27,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// What small runs are multiples of, and every block is aligned to at least.
 const GRAIN_BYTES: u64 = 16;
+/// So many of these are a unit.
+const GRAINS: u64 = Full::UNIT_BYTES / GRAIN_BYTES;
 /// In front of each block at least.
 const FRONT_BYTES: u64 = 16;
 /// Runs of up to so many bytes share a unit.
@@ -38,9 +41,8 @@ pub(super) const WATCHED_BYTES: u64 = 4096;
 const GIVEN_BACK_BYTES: u64 = 256 << 10;
 /// So many blocks at most leave the queue in one call of `free`.
 const RELEASED_AT_ONCE: u32 = 16;
-/// What the cache has at once, and how many of these are loaded ahead of a look at a block: others follow by themselves.
+/// What the cache has at once. Four of these at most are loaded ahead of a look at a block: others follow by themselves.
 const LINE_BYTES: u64 = 64;
-const FETCHED_LINES: u64 = 4;
 const ALIGNMENT_MAX: u64 = 1 << 30;
 
 /// The arena.
@@ -58,18 +60,32 @@ pub struct Full {
 }
 
 /// The class of the runs in which so many bytes lie.
+#[inline(always)]
 fn class_for(need: u64) -> usize {
-    let small = class_of(need.div_ceil(GRAIN_BYTES));
-    if run_bytes(small) <= SMALL_BYTES && small < LARGE {
-        return small;
+    match need <= SMALL_BYTES {
+        true => class_of(need.div_ceil(GRAIN_BYTES)),
+        false => class_of(need.div_ceil(Full::UNIT_BYTES)).saturating_add(LARGE),
     }
-    class_of(need.div_ceil(Full::UNIT_BYTES)).saturating_add(LARGE)
 }
 
+/// Bytes of small runs, by class.
+#[expect(clippy::indexing_slicing, reason = "at compile time")]
+const SMALL_RUNS: [u32; LARGE] = {
+    let mut runs = [0; LARGE];
+    let mut class = 0;
+    while class < LARGE {
+        runs[class] = units_of(class).wrapping_mul(GRAIN_BYTES) as u32;
+        class += 1;
+    }
+    runs
+};
+
+#[inline(always)]
 pub(super) fn run_bytes(class: usize) -> u64 {
-    match class.checked_sub(LARGE) {
-        Some(large) => units_of(large).saturating_mul(Full::UNIT_BYTES),
-        None => units_of(class).saturating_mul(GRAIN_BYTES),
+    static RUNS: [u32; LARGE] = SMALL_RUNS;
+    match RUNS.get(class) {
+        Some(bytes) => u64::from(*bytes),
+        None => units_of(class.wrapping_sub(LARGE)).saturating_mul(Full::UNIT_BYTES),
     }
 }
 
@@ -127,6 +143,7 @@ impl Full {
     }
 
     /// Bytes of a block with the least that lies around it.
+    #[inline(always)]
     fn need(&self, size: u64, alignment: u64) -> Option<u64> {
         let room = size.checked_add(GRAIN_BYTES.wrapping_sub(1))? & !GRAIN_BYTES.wrapping_sub(1);
         room.checked_add(self.gap_bytes)?.checked_add(alignment.saturating_sub(GRAIN_BYTES))
@@ -153,15 +170,12 @@ impl Full {
         let alignment = request.alignment.max(GRAIN_BYTES).wrapping_sub(1);
         let start = home.wrapping_add(self.front_bytes).wrapping_add(alignment) & !alignment;
         slot.describe(start.wrapping_sub(home), (request.size, request.alignment), request.words);
-        fill_edges(memory, edges(home, class, start, request.size));
-        let end = start.wrapping_add(request.size);
-        match request.fill {
-            Fill::Zero if !clean => bytes::fill(memory, start, end, 0),
-            Fill::Byte(byte) => {
-                bytes::fill(memory, start, start.wrapping_add(request.size.min(self.fill_bytes_max)), byte);
-            }
-            _ => {}
-        }
+        let (filled, fill) = match request.fill {
+            Fill::Zero if !clean => (request.size, 0),
+            Fill::Byte(byte) => (request.size.min(self.fill_bytes_max), byte),
+            _ => (0, 0),
+        };
+        memory.lay(filled_around(edges(home, class, start, request.size), filled, fill));
         slot.put(Kind::Live, flag::CLEAN);
         Ok(start)
     }
@@ -171,8 +185,11 @@ impl Full {
     fn cut(&self, class: usize) -> Result<u32, Refused> {
         let bytes = run_bytes(class);
         let (units, runs, more) = match bytes.checked_div(Self::UNIT_BYTES) {
-            Some(units) if units > 0 => (units, 1, 0),
-            _ => (1, Self::UNIT_BYTES.checked_div(bytes).unwrap_or(1), bytes as u32),
+            Some(units) if units > 0 => (units, 1, ALL_ONE),
+            _ => {
+                let (runs, shares) = shares_of(bytes.checked_div(GRAIN_BYTES).unwrap_or(1), GRAINS);
+                (1, runs, shares)
+            }
         };
         let (offset, first) = self
             .store
@@ -201,8 +218,9 @@ impl Full {
         let number = self.number(address).ok_or(NotFreed::NotOurs)?;
         let (place, slot) = self.store.win(number, address)?;
         let edges = self.watched().edges(&place);
-        let block = || Found::new(&slot.row_of(place), self.store.first(), number, address);
-        if tell_edges(memory, (address, block), edges, |finding| found(finding)) {
+        if memory.is_other(edges_around(edges))
+            && self.watched().tell_edges(memory, (slot, number), |finding| found(finding))
+        {
             // What is told of them later is what was done later.
             fill_edges(memory, edges);
         }
@@ -211,70 +229,77 @@ impl Full {
             bytes::fill(memory, address, filled, fill);
         }
         slot.describe_end(words);
-        let weight = self.weight(place.size);
         slot.put(Kind::Freed, 0);
-        let counted = self.make_room(memory, weight, found);
-        if !counted || !self.store.push_waiting(number) {
-            if counted {
-                self.waiting_bytes.fetch_sub(weight, Ordering::Relaxed);
-            }
+        if !self.make_room(memory, self.weight(place.size), found) {
             self.not_kept.fetch_add(1, Ordering::Relaxed);
-            self.release(memory, number, slot);
+            self.release(memory, (number, slot), &place);
+        } else if !self.store.push_waiting(number) {
+            self.waiting_bytes.fetch_sub(self.weight(place.size), Ordering::Relaxed);
+            self.not_kept.fetch_add(1, Ordering::Relaxed);
+            self.release(memory, (number, slot), &place);
         }
         Ok(())
     }
 
     /// Lets the oldest go for a block that is to wait, and counts it. `false` if it may not wait itself.
+    #[inline(always)]
     fn make_room(&self, memory: &impl System, weight: u64, found: &mut impl FnMut(&Finding)) -> bool {
         let (bytes_max, blocks_max) = (self.bytes_max.load(Ordering::Relaxed), self.blocks_max.load(Ordering::Relaxed));
         if weight > bytes_max || blocks_max == 0 {
             return false;
         }
-        let much = || {
-            let all = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(weight);
-            all > bytes_max || self.store.waiting() >= blocks_max
-        };
+        // What goes is counted together with what comes: often that is the same.
+        let mut gone = 0u64;
         for _ in 0..RELEASED_AT_ONCE {
-            if !much() || !self.let_one_go(memory, found) {
+            let all = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(weight).saturating_sub(gone);
+            if all <= bytes_max && self.store.waiting() < blocks_max {
                 break;
             }
+            let Some(bytes) = self.let_one_go(memory, found) else { break };
+            gone = gone.wrapping_add(bytes);
         }
-        self.waiting_bytes.fetch_add(weight, Ordering::Relaxed);
+        if weight != gone {
+            add(&self.waiting_bytes, weight.wrapping_sub(gone));
+        }
         true
     }
 
     /// Lets so many blocks go that wait, the oldest first; how many went.
     pub fn drain(&self, memory: &impl System, blocks_max: u32, found: &mut impl FnMut(&Finding)) -> u32 {
-        let gone = (0..blocks_max).take_while(|_| self.let_one_go(memory, found)).count();
-        u32::try_from(gone).unwrap_or(u32::MAX)
+        let gone = (0..blocks_max).map_while(|_| self.let_one_go(memory, found));
+        gone.map(|bytes| self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed))
+            .fold(0, |count, _| count.wrapping_add(1))
     }
 
-    fn let_one_go(&self, memory: &impl System, found: &mut impl FnMut(&Finding)) -> bool {
-        let Some(number) = self.store.pop_waiting() else { return false };
+    /// Looks at the block that has waited longest, and lets it go. How many bytes fewer wait then; it is for the caller to count them. `None`
+    /// if none waits.
+    #[inline(never)]
+    fn let_one_go(&self, memory: &impl System, found: &mut impl FnMut(&Finding)) -> Option<u64> {
+        let number = self.store.pop_waiting()?;
         self.fetch_next(memory);
-        if let Some(slot) = self.store.slot(number)
-            && let Some(place) = slot.place_begun()
-        {
-            self.waiting_bytes.fetch_sub(self.weight(place.size), Ordering::Relaxed);
-            self.watched().tell_freed(memory, &place, (slot, number), found);
-            self.release(memory, number, slot);
-        }
-        true
+        let slot = self.store.slot(number)?;
+        let Some(place) = slot.place_begun() else { return Some(0) };
+        self.watched().tell_freed(memory, &place, (slot, number), found);
+        self.release(memory, (number, slot), &place);
+        Some(self.weight(place.size))
     }
 
     /// What has waited long lies in no cache any more: it is loaded while others are looked at, first rows, then what they tell of.
+    #[inline(always)]
     fn fetch_next(&self, memory: &impl System) {
         const ROW_AHEAD: u64 = 8;
         const BLOCK_AHEAD: u64 = 4;
         if let Some(number) = self.store.waiting_behind(ROW_AHEAD) {
             self.store.fetch_slot(number);
         }
-        if let Some(slot) = self.store.waiting_behind(BLOCK_AHEAD).and_then(|number| self.store.slot(number))
-            && let Some(place) = slot.place_begun()
-        {
-            let first = place.start(self.store.first()).wrapping_sub(FRONT_BYTES);
-            for line in 0..FETCHED_LINES.min(place.size.wrapping_add(Self::GAP_BYTES).div_ceil(LINE_BYTES)) {
-                memory.fetch_soon(first.wrapping_add(line.wrapping_mul(LINE_BYTES)));
+        if let Some(slot) = self.store.waiting_behind(BLOCK_AHEAD).and_then(|number| self.store.slot(number)) {
+            let (home, class) = slot.home();
+            let first = self.store.first().wrapping_add(home);
+            memory.fetch_soon(first);
+            memory.fetch_soon(first.wrapping_add(LINE_BYTES));
+            if run_bytes(class) > 2 * LINE_BYTES {
+                memory.fetch_soon(first.wrapping_add(2 * LINE_BYTES));
+                memory.fetch_soon(first.wrapping_add(3 * LINE_BYTES));
             }
         }
     }
@@ -288,37 +313,45 @@ impl Full {
     }
 
     /// Puts a block's run to the free ones.
-    fn release(&self, memory: &impl System, number: u32, slot: &Slot) {
+    #[inline(always)]
+    fn release(&self, memory: &impl System, (number, slot): (u32, &Slot), place: &PlaceOfBlock) {
         slot.put(Kind::Released, 0);
-        let (home, class) = slot.home();
-        let bytes = run_bytes(class);
+        let bytes = run_bytes(place.class);
         if bytes >= GIVEN_BACK_BYTES {
             // Who looks at what lies there meanwhile learns that it is freed no more.
             fence(Ordering::SeqCst);
-            if memory.discard(self.store.first().wrapping_add(home), bytes) {
+            if memory.discard(self.store.first().wrapping_add(place.home), bytes) {
                 slot.set(flag::CLEAN);
             }
         }
-        self.store.push_free(class, number, 1);
+        self.store.push_free_run(place.class, (number, slot));
     }
 
     /// What is counted of a block that waits.
+    #[inline(always)]
     fn weight(&self, size: u64) -> u64 {
         self.need(size, GRAIN_BYTES).unwrap_or(u64::MAX)
     }
 
     /// The row of the block in whose run this address lies.
+    #[inline(always)]
     fn number(&self, address: u64) -> Option<u32> {
-        let offset = address.checked_sub(self.store.first())?;
-        let unit = self.store.unit(offset)?;
-        if unit.more == 0 {
-            return Some(unit.slot);
-        }
-        let inside = (offset & Self::UNIT_BYTES.wrapping_sub(1)) as u32;
-        let run = inside.checked_div(unit.more)?;
-        // What is left over at the end of a unit belongs to its last run.
-        let is_left_over = run.wrapping_add(1).wrapping_mul(unit.more) > Self::UNIT_BYTES as u32;
-        Some(unit.slot.wrapping_add(run.wrapping_sub(u32::from(is_left_over))))
+        // An address below the first is far behind the last as well.
+        let offset = address.wrapping_sub(self.store.first());
+        let unit = self.store.unit_of_number(offset.wrapping_shr(Self::UNIT_BYTES.trailing_zeros()))?;
+        let grain = (offset & Self::UNIT_BYTES.wrapping_sub(1)).wrapping_shr(GRAIN_BYTES.trailing_zeros());
+        Some(unit.slot.wrapping_add(run_at(unit.more, grain)))
+    }
+
+    /// Whether these bytes all lie in one live block. If that one is freed at this moment, and its memory handed out again, it may be that of
+    /// before or of after.
+    #[inline(always)]
+    pub fn holds(&self, address: u64, bytes: u64) -> bool {
+        let Some(slot) = self.number(address).and_then(|number| self.store.slot(number)) else { return false };
+        slot.live().is_some_and(|place| {
+            let inside = address.wrapping_sub(place.start(self.store.first()));
+            inside < place.size && bytes <= place.size.wrapping_sub(inside)
+        })
     }
 
     /// Of the block in whose run an address lies: where it begins, its bytes, and where it is in its life. `None` also where that changes
@@ -339,7 +372,7 @@ impl Full {
     pub fn annotate(&self, address: u64, allocated: [u64; 2], freed: [u64; 2]) {
         if let Some(number) = self.number(address)
             && let Some(slot) = self.store.slot(number)
-            && slot.place().is_some_and(|place| place.start(self.store.first()) == address)
+            && slot.place_begun().is_some_and(|place| place.start(self.store.first()) == address)
         {
             slot.annotate(allocated, freed);
         }

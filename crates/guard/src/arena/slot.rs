@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::found::Found;
+use crate::alone::exchange;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Where a block is in its life, as its state's lowest bits.
@@ -51,6 +52,11 @@ impl State {
             5 => Kind::Released,
             _ => Kind::Vacant,
         }
+    }
+
+    #[inline(always)]
+    fn is_live(self) -> bool {
+        self.0 & KIND == Kind::Live as u64
     }
 
     pub(super) fn has(self, flag: u64) -> bool {
@@ -173,7 +179,7 @@ impl Slot {
 
     /// Changes the state if it is that one.
     pub(super) fn change(&self, from: State, to: State) -> Result<(), State> {
-        match self.state.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
+        match exchange(&self.state, from.0, to.0, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(now) => Err(State(now)),
         }
@@ -256,18 +262,24 @@ impl Slot {
     /// [`is_still`](Self::is_still) says whether that was the last one as well.
     #[inline(always)]
     pub(super) fn place_begun(&self) -> Option<PlaceOfBlock> {
+        let place = self.read_place();
+        (!matches!(place.state.kind(), Kind::Vacant | Kind::Filling)).then_some(place)
+    }
+
+    /// The same, `None` as well if the program does not have it.
+    #[inline(always)]
+    pub(super) fn live(&self) -> Option<PlaceOfBlock> {
+        let place = self.read_place();
+        place.state.is_live().then_some(place)
+    }
+
+    #[inline(always)]
+    fn read_place(&self) -> PlaceOfBlock {
         let state = self.state();
         let (home, class) = self.home();
         let lead = u64::from(self.lead.load(Ordering::Relaxed));
         let (size, alignment_log2) = size_of_word(self.size.load(Ordering::Relaxed));
-        (!matches!(state.kind(), Kind::Vacant | Kind::Filling)).then_some(PlaceOfBlock {
-            state,
-            home,
-            class,
-            lead,
-            size,
-            alignment_log2,
-        })
+        PlaceOfBlock { state, home, class, lead, size, alignment_log2 }
     }
 
     /// Where its block lies, all of one moment. `None` if there is none, or the row does not hold still.

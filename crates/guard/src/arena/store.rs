@@ -52,6 +52,18 @@ pub(super) struct Unit {
     pub(super) more: u32,
 }
 
+/// Of one run that is put on top there is one link to set.
+impl Links for &Slot {
+    fn next(&self, _number: u32) -> u32 {
+        self.link()
+    }
+
+    #[inline(always)]
+    fn set_next(&self, _number: u32, next: u32) {
+        self.set_link(next);
+    }
+}
+
 impl Links for Store {
     fn next(&self, number: u32) -> u32 {
         self.slot(number).map_or(0, Slot::link)
@@ -200,14 +212,29 @@ impl Store {
         }
     }
 
+    /// Frees one run of this class.
+    #[inline(always)]
+    pub(super) fn push_free_run(&self, class: usize, (number, slot): (u32, &Slot)) {
+        if let Some(stack) = self.stacks.get(class) {
+            stack.push(&slot, number, number);
+        }
+    }
+
     /// Whose the unit is in which this offset lies.
+    #[inline(always)]
     pub(super) fn unit(&self, offset: u64) -> Option<Unit> {
-        let place = usize::try_from(offset.wrapping_shr(self.unit_log2)).ok()?;
-        let word = self.tables.units.get(place)?.load(Ordering::Acquire);
+        self.unit_of_number(offset.wrapping_shr(self.unit_log2))
+    }
+
+    /// The same of the unit of this number.
+    #[inline(always)]
+    pub(super) fn unit_of_number(&self, number: u64) -> Option<Unit> {
+        let word = self.tables.units.get(usize::try_from(number).ok()?)?.load(Ordering::Acquire);
         let slot = ((word & NUMBER) as u32).checked_sub(1)?;
         Some(Unit { slot, more: word.wrapping_shr(NUMBER_BITS) as u32 })
     }
 
+    #[inline(always)]
     pub(super) fn slot(&self, number: u32) -> Option<&'static Slot> {
         self.tables.slots.get(number as usize)
     }
@@ -221,6 +248,7 @@ impl Store {
     }
 
     /// The row of the block that will probably go after so many others have gone, and its number.
+    #[inline(always)]
     pub(super) fn waiting_behind(&self, ahead: u64) -> Option<u32> {
         self.queue.peek(self.tables.queue, ahead)
     }
@@ -237,7 +265,7 @@ impl Store {
         let slot = self.slot(number).ok_or(NotFreed::NotOurs)?;
         // As often as its state changes between the two: by a check that begins or ends, or a fault.
         for _ in 0..64 {
-            let Some(place) = slot.place_begun().filter(|place| place.state.kind() == Kind::Live) else { break };
+            let Some(place) = slot.live() else { break };
             if place.start(self.first) != address {
                 if slot.is_still(place.state) {
                     break;
@@ -270,6 +298,7 @@ impl Store {
     }
 
     /// A run of this class that is free.
+    #[inline(always)]
     pub(super) fn pop_free(&self, class: usize) -> Option<u32> {
         self.stacks.get(class)?.pop(self)
     }
@@ -285,6 +314,7 @@ impl Store {
         stack.push(self, first, last);
     }
 
+    #[inline(always)]
     pub(super) fn waiting(&self) -> u64 {
         self.queue.len()
     }
@@ -303,10 +333,12 @@ impl Store {
         (self.tables.queue.len() as u64).wrapping_shr(1)
     }
 
+    #[inline(always)]
     pub(super) fn push_waiting(&self, number: u32) -> bool {
         self.queue.push(self.tables.queue, number)
     }
 
+    #[inline(always)]
     pub(super) fn pop_waiting(&self) -> Option<u32> {
         self.queue.pop(self.tables.queue)
     }

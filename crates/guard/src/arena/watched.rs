@@ -5,7 +5,7 @@
 use super::found::{Finding, Found};
 use super::full::{WATCHED_BYTES, run_bytes};
 use super::slot::{Kind, PlaceOfBlock, Slot};
-use super::{bytes, edge_bytes, tell_edges};
+use super::{bytes, edge_bytes, edges_around, filled_around, tell_edges};
 use crate::check::Region;
 use crate::memory::Memory;
 
@@ -38,9 +38,10 @@ impl Watched {
         };
         match place.state.kind() {
             Kind::Live => {
-                let (edges, start) = (self.edges(&place), place.start(self.first));
-                let block = || Found::new(&slot.row_of(place), self.first, number, start);
-                tell_edges(memory, (start, block), edges, still);
+                let edges = self.edges(&place);
+                if memory.is_other(edges_around(edges)) {
+                    self.tell_edges(memory, (slot, number), still);
+                }
                 edge_bytes(edges)
             }
             Kind::Freed => self.tell_freed(memory, &place, (slot, number), still),
@@ -59,23 +60,48 @@ impl Watched {
         &self,
         memory: &impl Memory,
         place: &PlaceOfBlock,
-        (slot, number): (&Slot, u32),
-        mut found: impl FnMut(&Finding),
+        row: (&Slot, u32),
+        found: impl FnMut(&Finding),
     ) -> u64 {
-        let (edges, start) = (self.edges(place), place.start(self.first));
-        let block = || Found::new(&slot.row_of(*place), self.first, number, start);
-        tell_edges(memory, (start, block), edges, &mut found);
-        let Some(fill) = self.freed_fill else { return edge_bytes(edges) };
-        let filled = place.size.min(self.fill_bytes_max);
-        let range = (start, start.wrapping_add(filled));
-        if let Some(damage) = bytes::damage(memory, range, fill, start, Region::Freed) {
-            found(&Finding { block: block(), damage });
+        let edges = self.edges(place);
+        let filled = self.freed_fill.map_or(0, |_| place.size.min(self.fill_bytes_max));
+        let wanted = filled_around(edges, filled, self.freed_fill.unwrap_or(0));
+        if memory.is_other(wanted) {
+            self.tell_other(memory, row, found);
         }
         filled.saturating_add(edge_bytes(edges))
+    }
+
+    /// Tells which part of a waiting block is not what it was.
+    #[cold]
+    #[inline(never)]
+    fn tell_other(&self, memory: &impl Memory, (slot, number): (&Slot, u32), mut found: impl FnMut(&Finding)) {
+        self.tell_edges(memory, (slot, number), &mut found);
+        let (Some(place), Some(fill)) = (slot.place_begun(), self.freed_fill) else { return };
+        let (start, filled) = (place.start(self.first), place.size.min(self.fill_bytes_max));
+        if let Some(damage) = bytes::damage(memory, (start, start.wrapping_add(filled)), fill, start, Region::Freed) {
+            found(&Finding { block: Found::new(&slot.row_of(place), self.first, number, start), damage });
+        }
+    }
+
+    /// Tells what is damaged on both sides of a block. Whether anything is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_edges(
+        &self,
+        memory: &impl Memory,
+        (slot, number): (&Slot, u32),
+        found: impl FnMut(&Finding),
+    ) -> bool {
+        let Some(place) = slot.place_begun() else { return false };
+        let start = place.start(self.first);
+        let block = || Found::new(&slot.row_of(place), self.first, number, start);
+        tell_edges(memory, (start, block), self.edges(&place), found)
     }
 }
 
 /// What is watched in front of a block and behind it.
+#[inline(always)]
 pub(super) fn edges(home: u64, class: usize, start: u64, size: u64) -> ((u64, u64), (u64, u64)) {
     let end = start.wrapping_add(size);
     let last = home.wrapping_add(run_bytes(class));
