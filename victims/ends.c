@@ -2,11 +2,15 @@
 // as well, which says nothing of its parent.
 // expect: live fn=main count>=1
 #define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +44,21 @@ static void end(int way)
     }
 }
 
+// A child that has no ledger, for it allocates nothing, and may call nothing any more but its end.
+static void ends_in_a_sandbox(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    _exit(21);
+}
+
 int main(int count, char **words)
 {
     kept = malloc(64);
@@ -65,5 +84,9 @@ int main(int count, char **words)
     if (pid == 0)
         _exit(19);
     CHECK(waitpid(pid, &got, 0) == pid && WEXITSTATUS(got) == 19);
+    pid = fork();
+    if (pid == 0)
+        ends_in_a_sandbox();
+    CHECK(waitpid(pid, &got, 0) == pid && WIFEXITED(got) && WEXITSTATUS(got) == 21);
     free(malloc(10));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use heapledger_e2e::families::{agree, processes, under_run};
+use heapledger_e2e::families::{agree, kill_somebody, processes, under_run};
 use heapledger_e2e::process::run;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::find;
@@ -111,6 +111,9 @@ const CASES: [Case; 11] = [
     },
 ];
 
+/// No program, but kills of one that forks, of its children, of `run`, and of all of them.
+const KILLS: &str = "kills";
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let mut failed = 0;
@@ -123,6 +126,15 @@ fn main() -> ExitCode {
                 println!("{:<20} FAILED: {problem}", case.name);
             }
         }
+    }
+    if words.is_empty() || words.iter().any(|word| word == KILLS) {
+        let began = Instant::now();
+        let lost = (0..300).filter_map(|number| kill_somebody(number).err()).inspect(|lost| println!("{lost}")).count();
+        failed += usize::from(lost != 0);
+        println!(
+            "{KILLS:<20} 300 kills, after {lost} of them something was lost, {:.1} s",
+            began.elapsed().as_secs_f64()
+        );
     }
     println!("{failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -17,7 +17,7 @@ fn allocates(name: &str) -> bool {
 }
 
 impl Counts {
-    /// Reads a file of counts.
+    /// Reads a file of counts. One of zeros is that of a process that was killed before it counted anything.
     pub fn read(path: &Path) -> Result<Counts> {
         const ENTRY: usize = 32;
         const NAME: usize = 24;
@@ -28,7 +28,8 @@ impl Counts {
             (String::from_utf8_lossy(name).into_owned(), u64::from_ne_bytes(count.try_into().unwrap_or_default()))
         });
         let all: BTreeMap<String, u64> = entries.collect();
-        check!(all.contains_key("#counter 1"), "{} is not a file of counts", path.display());
+        let is_unwritten = bytes.iter().all(|byte| *byte == 0);
+        check!(is_unwritten || all.contains_key("#counter 1"), "{} is not a file of counts", path.display());
         Ok(Counts(all.into_iter().filter(|(name, count)| !name.starts_with('#') && *count != 0).collect()))
     }
 

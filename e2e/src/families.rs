@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use crate::counts::Counts;
 use crate::ledger::{Stats, check_totals};
 use crate::scratch::Scratch;
 use crate::tools::{command, heapledger};
-use crate::{Result, check, victim};
+use crate::{Result, check, process, victim};
 
 /// A command under `run --children`, in which a shell puts the counting library behind ours and becomes the program. Its session is `s`,
 /// its counts are `counts.PID`.
@@ -48,6 +50,55 @@ pub fn first_pid(session: &Path) -> Result<u64> {
     let of_run = |process: &Value| process["ppid"] == head["run_pid"];
     let all = processes(session)?;
     Ok(all.iter().find(|process| of_run(process)).and_then(|process| process["pid"].as_u64()).unwrap_or(0))
+}
+
+/// Starts a family whose threads allocate and whose children come one after the other, kills one of it, all, or `run`, at a moment that goes by the
+/// number, and holds what ledgers say then against what was counted.
+///
+/// # Errors
+/// If anything is lost.
+pub fn kill_somebody(number: u64) -> Result {
+    let scratch = Scratch::new();
+    let family = victim::named("family")?.build()?;
+    let mut running = process::start(&mut under_run(&scratch, &[], &family, &["threads", "1000000"])?)?;
+    let list = scratch.path("s/session.jsonl");
+    let is_listed = || fs::read_to_string(&list).is_ok_and(|text| text.contains("\"forked\":true"));
+    process::until("a child is listed", is_listed)?;
+    let random = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    thread::sleep(Duration::from_micros((random >> 32) % 120_000));
+    let program = *process::children(running.pid()).first().ok_or("there is no program")?;
+    // (A child may have ended meanwhile: the next one it is, if there is one by now.)
+    let child = || process::children(program).first().map_or(Ok(()), |child| process::kill((*child).into(), "KILL"));
+    match number % 4 {
+        0 => process::kill(program.into(), "KILL")?,
+        1 => {
+            // Its parent sees that something is wrong, says so and ends.
+            let _ = child();
+            thread::sleep(Duration::from_millis(20));
+            let _ = process::kill(program.into(), "KILL");
+        }
+        2 => {
+            process::kill(running.pid().into(), "KILL")?;
+            // Without `run` it goes on.
+            thread::sleep(Duration::from_millis(50));
+            process::kill(program.into(), "KILL")?;
+        }
+        _ => {
+            process::kill(running.pid().into(), "KILL")?;
+            let _ = child();
+            process::kill(program.into(), "KILL")?;
+        }
+    }
+    let _ = running.runs();
+    running.finish(process::PATIENCE)?;
+    let recovered = || {
+        let ran = process::run(command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()));
+        ran.and_then(process::Ran::good).is_ok() && scratch.unfinished().is_empty()
+    };
+    process::until("all is finished", recovered)?;
+    // Its three threads and itself may have been in the middle of a call each; so may a child.
+    agree(&scratch, 6).map_err(|error| format!("kill {number}: {error}"))?;
+    Ok(())
 }
 
 /// What the ledgers of one process say together.

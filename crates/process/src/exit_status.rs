@@ -16,7 +16,8 @@ pub fn is_wanted(shared: &Shared) -> bool {
 /// This process is about to end with a status, of which others are told eight bits. A child that has its parent's ledger, or its memory, says
 /// nothing there.
 pub fn note(shared: &Shared, status: i32) {
-    let is_own = || shared.pid.load(Ordering::Relaxed) == syscall::getpid();
+    // A forked child that has not begun may have forbidden itself all system calls but its last: it is not asked for its number.
+    let is_own = || shared.switch.follows() && shared.pid.load(Ordering::Relaxed) == syscall::getpid();
     if is_wanted(shared) && shared.ledger().mapping().is_some() && is_own() {
         let told = u64::from(status as u8).wrapping_add(1);
         shared.ledger().global(GlobalCounter::ExitStatus).store(told, Ordering::Relaxed);
