@@ -408,7 +408,13 @@ done
 target=thumbv7m-none-eabi own=$keep/own
 if [ "$rustc" != rustc ]; then
     without "cargo with a library for chips, so firmware with executors is missing"
-elif ! (cd "$root/e2e/own_firmware" && timeout 300 cargo fetch --quiet --locked --target thumbv7m-none-eabi 2>/dev/null); then
+elif ! (cd "$root/e2e/own_firmware" && timeout 300 cargo fetch --quiet --locked --target thumbv7m-none-eabi 2> "$keep/out/fetch.txt"); then
+    # That is nothing that is missing here: what the crates need has changed.
+    if grep -q 'lock file' "$keep/out/fetch.txt"; then
+        cat "$keep/out/fetch.txt"
+        echo "e2e/own_firmware/Cargo.lock is out of date: \`cargo update --workspace\` there mends it"
+        exit 1
+    fi
     without "way to fetch embassy-executor and RTIC"
 else
     (cd "$root/e2e/own_firmware" && RUSTFLAGS="-Clink-arg=-Tlink.x -L$root/e2e/own_firmware -Cforce-frame-pointers=yes" \
