@@ -200,6 +200,30 @@ fn a_daemon_outlives_run() -> Result {
     Ok(())
 }
 
+/// One that has recorded nothing when `run` ends, and begins afterwards, belongs to the session as well.
+#[test]
+fn a_child_that_begins_when_run_has_ended_is_in_its_session() -> Result {
+    let scratch = Scratch::new();
+    let (session, sign) = (scratch.path("s"), scratch.path("go"));
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "-o"]).arg(&session).arg("--ledger-dir").arg(scratch.live());
+    command.arg("--").arg(victim::named("late_child")?.build()?).arg(&sign).current_dir(scratch.work());
+    let ran = run(&mut command)?;
+    check!(ran.status.success(), "{ran}");
+    let forked = || Ok::<_, String>(processes(&session)?.into_iter().find(|process| process["forked"] == true));
+    check!(forked()?.is_none(), "it has begun too early");
+    let recover = || run(self::command(heapledger()).arg("recover").arg(scratch.live()).current_dir(scratch.work()));
+    // Not even that takes away what it needs.
+    recover()?;
+    fs::write(&sign, "").map_err(|error| error.to_string())?;
+    until("the child has ended", || recover().is_ok() && forked().is_ok_and(|one| one.is_some()))?;
+    let child = forked()?.unwrap_or_default();
+    let name = child["ledger"].as_str().ok_or_else(|| format!("it has no ledger: {child}"))?;
+    let stats = Stats::of(session.join(name))?;
+    check!(stats.number("allocations") == 5 && child["end"] == "exit:0", "{child}: {stats:?}");
+    until("nothing is left", || recover().is_ok() && scratch.unfinished().is_empty())
+}
+
 #[test]
 fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     let scratch = Scratch::new();

@@ -164,11 +164,10 @@ impl Left {
             if !kept {
                 let _ = fs::remove_file(session::children_file(&directory, &self.session.name));
             }
-            // Processes that go on need it, so that `recover` knows where their ledgers belong.
-            let is_over =
-                live::list(&directory).is_ok_and(|all| all.iter().all(|live| live.session != self.session.name));
-            if is_over {
-                let _ = fs::remove_file(session::family_link(&directory, &self.session.name));
+            // Processes that go on need it, so that `recover` knows where their ledgers belong, those that are begun and those that may be.
+            let link = session::family_link(&directory, &self.session.name);
+            if link.is_symlink() && session::is_over(&directory, &self.session.name) {
+                let _ = fs::remove_file(link);
             }
             let unrecorded = session::unrecorded_file(&directory, &self.session.name);
             became = became.or(fs::read_link(&unrecorded).ok());

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use heapledger_format::session::ending;
+use heapledger_source::{process_seen, processes};
 use nix::errno::Errno;
 use nix::unistd::getuid;
 
@@ -86,6 +87,25 @@ pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
         Err(Errno::EWOULDBLOCK) => Some(pid),
         Err(_) => Some(pid).filter(|pid| started.is_some() && heapledger_source::start_ticks(*pid) == started),
     }
+}
+
+/// Whether a process is there, other than this one, that belongs to a session by its environment: it may have recorded nothing yet.
+pub fn anyone(session: &str) -> bool {
+    let (own, mark) = (std::process::id(), format!("session={session}"));
+    processes().filter(|pid| *pid != own && process_seen(*pid).is_some()).any(|pid| {
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| contains(&environment, mark.as_bytes()))
+    })
+}
+
+/// Whether a session has no ledger in this directory, and never will have one again.
+pub fn is_over(directory: &Path, session: &str) -> bool {
+    // In this order: who is gone has left what it leaves.
+    !anyone(session) && live::list(directory).is_ok_and(|all| all.iter().all(|live| live.session != session))
+}
+
+/// Whether one text is in another.
+pub(crate) fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 /// Whether the open file is the one of this name.
@@ -202,7 +222,11 @@ impl Remains {
                     None => {}
                 }
                 remains.files.push(path);
-            } else if BESIDE.contains(&ending) && !sessions.contains(session) {
+            } else if BESIDE.contains(&ending)
+                && !sessions.contains(session)
+                // A forked process that goes on may begin its ledger yet.
+                && (ending != ending::FAMILY || is_over(directory, session))
+            {
                 remains.files.push(path);
             }
         }

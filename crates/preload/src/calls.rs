@@ -76,14 +76,7 @@ pub(crate) fn size_asked(shape: Shape, frame: &Caller) -> usize {
         Shape::BlockOfItems(items, bytes) | Shape::ResizesItems(items, bytes) => {
             argument(frame, items).saturating_mul(argument(frame, bytes))
         }
-        Shape::Frees
-        | Shape::Asks
-        | Shape::Unloads
-        | Shape::Opens
-        | Shape::Remaps
-        | Shape::Restricts
-        | Shape::Signals
-        | Shape::Ends => 0,
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => 0,
     }
 }
 
@@ -163,13 +156,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => {}
         // Programs ask it of each block: where nobody looks at them that must cost nothing.
         Shape::Asks if guard::is_on() => size_is_asked(frame, hooked.kind),
-        Shape::Asks
-        | Shape::Unloads
-        | Shape::Opens
-        | Shape::Remaps
-        | Shape::Restricts
-        | Shape::Signals
-        | Shape::Ends => {}
+        Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => {}
     }
     if may_call_others(hooked) {
         // `realloc` may be made of `malloc` and `free`: both its size and its block.
@@ -222,14 +209,7 @@ pub(crate) fn booked_call_ends(hook: usize, hooked: &Hooked, frame: &mut CallFra
     }
     match hooked.shape {
         Shape::Resizes(_) | Shape::ResizesItems(..) if argument(frame, 0) != 0 => resized(hook, frame, result),
-        Shape::Frees
-        | Shape::Asks
-        | Shape::Unloads
-        | Shape::Opens
-        | Shape::Remaps
-        | Shape::Restricts
-        | Shape::Signals
-        | Shape::Ends => result,
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => result,
         _ => given(hook, frame, result),
     }
 }

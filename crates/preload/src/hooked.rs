@@ -21,6 +21,13 @@ pub(crate) enum Shape {
     Asks,
     /// Unloads code.
     Unloads,
+    /// Is looked at before it is made: the stub jumps on, and learns nothing of what comes of it.
+    JumpsOn(Before),
+}
+
+/// What is looked at before a stub jumps on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
     /// Loads code.
     Opens,
     /// Takes memory away, or access to it.
@@ -60,8 +67,7 @@ impl Hooked {
             Shape::Frees => self.kind != Kind::FREE,
             Shape::ResizesItems(..) => true,
             Shape::Resizes(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-            Shape::Asks | Shape::Unloads | Shape::Opens | Shape::Remaps | Shape::Restricts => false,
-            Shape::Signals | Shape::Ends => false,
+            Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => false,
         }
     }
 }
@@ -115,6 +121,7 @@ macro_rules! hooked {
     };
 }
 
+use Before::*;
 use Shape::*;
 hooked! {
     block_stub("mov r11, rdi") Malloc = "malloc": MALLOC, Block(0), C;
@@ -154,35 +161,35 @@ hooked! {
     call_stub DeleteArrayAlignNothrow = "_ZdaPvSt11align_val_tRKSt9nothrow_t": DELETE_ARRAY_ALIGN_NOTHROW, Frees, Cxx;
 
     // Looks at the flags and jumps on: the loader takes its return address for who is asking.
-    open_stub Dlopen = "dlopen": NONE, Opens, Loader;
+    open_stub Dlopen = "dlopen": NONE, JumpsOn(Opens), Loader;
     call_stub Dlclose = "dlclose": NONE, Unloads, Loader;
     // With `MAP_FIXED`.
-    remap_stub Mmap = "mmap": NONE, Remaps, Loader;
-    remap_stub Mmap64 = "mmap64": NONE, Remaps, Loader;
-    remap_stub Munmap = "munmap": NONE, Remaps, Loader;
-    remap_stub Mprotect = "mprotect": NONE, Remaps, Loader;
-    remap_stub Mremap = "mremap": NONE, Remaps, Loader;
+    remap_stub Mmap = "mmap": NONE, JumpsOn(Remaps), Loader;
+    remap_stub Mmap64 = "mmap64": NONE, JumpsOn(Remaps), Loader;
+    remap_stub Munmap = "munmap": NONE, JumpsOn(Remaps), Loader;
+    remap_stub Mprotect = "mprotect": NONE, JumpsOn(Remaps), Loader;
+    remap_stub Mremap = "mremap": NONE, JumpsOn(Remaps), Loader;
     // Limits, locks, filters: see `restrictions`.
-    watch_stub Setrlimit = "setrlimit": NONE, Restricts, Loader;
-    watch_stub Setrlimit64 = "setrlimit64": NONE, Restricts, Loader;
-    watch_stub Prlimit = "prlimit": NONE, Restricts, Loader;
-    watch_stub Prlimit64 = "prlimit64": NONE, Restricts, Loader;
-    watch_stub Mlockall = "mlockall": NONE, Restricts, Loader;
-    watch_stub Prctl = "prctl": NONE, Restricts, Loader;
-    watch_stub Syscall = "syscall": NONE, Restricts, Loader;
+    watch_stub Setrlimit = "setrlimit": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Setrlimit64 = "setrlimit64": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Prlimit = "prlimit": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Prlimit64 = "prlimit64": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Mlockall = "mlockall": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Prctl = "prctl": NONE, JumpsOn(Restricts), Loader;
+    watch_stub Syscall = "syscall": NONE, JumpsOn(Restricts), Loader;
     // Who is told of faults: see `signals`.
-    watch_stub Sigaction = "sigaction": NONE, Signals, Loader;
-    watch_stub Signal = "signal": NONE, Signals, Loader;
-    watch_stub BsdSignal = "bsd_signal": NONE, Signals, Loader;
-    watch_stub Ssignal = "ssignal": NONE, Signals, Loader;
-    watch_stub SysvSignal = "sysv_signal": NONE, Signals, Loader;
-    watch_stub UnderSysvSignal = "__sysv_signal": NONE, Signals, Loader;
-    watch_stub Sigprocmask = "sigprocmask": NONE, Signals, Loader;
-    watch_stub PthreadSigmask = "pthread_sigmask": NONE, Signals, Loader;
+    watch_stub Sigaction = "sigaction": NONE, JumpsOn(Signals), Loader;
+    watch_stub Signal = "signal": NONE, JumpsOn(Signals), Loader;
+    watch_stub BsdSignal = "bsd_signal": NONE, JumpsOn(Signals), Loader;
+    watch_stub Ssignal = "ssignal": NONE, JumpsOn(Signals), Loader;
+    watch_stub SysvSignal = "sysv_signal": NONE, JumpsOn(Signals), Loader;
+    watch_stub UnderSysvSignal = "__sysv_signal": NONE, JumpsOn(Signals), Loader;
+    watch_stub Sigprocmask = "sigprocmask": NONE, JumpsOn(Signals), Loader;
+    watch_stub PthreadSigmask = "pthread_sigmask": NONE, JumpsOn(Signals), Loader;
     // Without the handlers of `exit`.
-    watch_stub UnderExit = "_exit": NONE, Ends, Loader;
-    watch_stub CapitalExit = "_Exit": NONE, Ends, Loader;
-    watch_stub QuickExit = "quick_exit": NONE, Ends, Loader;
+    watch_stub UnderExit = "_exit": NONE, JumpsOn(Ends), Loader;
+    watch_stub CapitalExit = "_Exit": NONE, JumpsOn(Ends), Loader;
+    watch_stub QuickExit = "quick_exit": NONE, JumpsOn(Ends), Loader;
     // Unloads conversion modules without going through `dlclose`.
     call_stub IconvClose = "iconv_close": NONE, Unloads, Loader;
 }

@@ -3,7 +3,7 @@
 
 use crate::SHARED;
 use crate::calls::ensure_started;
-use crate::hooked::{HOOKED, Hook, Shape};
+use crate::hooked::{Before, HOOKED, Hook, Shape};
 use crate::{next, signals};
 use heapledger_linux::{seccomp, syscall};
 use heapledger_process::exit_status;
@@ -102,13 +102,13 @@ fn of_call(hook: usize, args: &[usize; 6]) -> Restriction {
 pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
     const MCL_CURRENT: usize = 1;
     let shape = HOOKED.get(hook).map(|hooked| hooked.shape);
-    if shape == Some(Shape::Ends) {
+    if shape == Some(Shape::JumpsOn(Before::Ends)) {
         let [status, ..] = *args;
         exit_status::note(&SHARED, status as i32);
         return next::next(hook);
     }
     ensure_started();
-    if shape == Some(Shape::Signals) {
+    if shape == Some(Shape::JumpsOn(Before::Signals)) {
         return signals::instead(hook);
     }
     match of_call(hook, args) {

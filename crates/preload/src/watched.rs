@@ -74,14 +74,7 @@ fn size_argument(shape: Shape) -> Option<usize> {
     match shape {
         Shape::Block(bytes) | Shape::StoresBlock(bytes) | Shape::Resizes(bytes) => Some(bytes),
         Shape::BlockOfItems(_, bytes) | Shape::ResizesItems(_, bytes) => Some(bytes),
-        Shape::Frees
-        | Shape::Asks
-        | Shape::Unloads
-        | Shape::Opens
-        | Shape::Remaps
-        | Shape::Restricts
-        | Shape::Signals
-        | Shape::Ends => None,
+        Shape::Frees | Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => None,
     }
 }
 
@@ -127,13 +120,7 @@ pub(crate) fn begins(hook: usize, hooked: &Hooked, frame: &mut CallFrame) -> boo
         Shape::Frees => true,
         Shape::Resizes(_) | Shape::ResizesItems(..) => size == 0 && block != 0,
         Shape::Block(_) | Shape::BlockOfItems(..) | Shape::StoresBlock(_) => false,
-        Shape::Asks
-        | Shape::Unloads
-        | Shape::Opens
-        | Shape::Remaps
-        | Shape::Restricts
-        | Shape::Signals
-        | Shape::Ends => return true,
+        Shape::Asks | Shape::Unloads | Shape::JumpsOn(_) => return true,
     };
     let is_freed = hooked.shape == Shape::Frees;
     if !is_freed {

@@ -7,6 +7,7 @@ use heapledger_source::{FamilyProcess, ProcessSeen, process_seen, processes};
 
 use super::now_unix_ns;
 use super::pace::Pace;
+use crate::session::{self, contains};
 
 /// Generations between a process and the program that was started.
 const DEPTH_MAX: usize = 64;
@@ -19,8 +20,7 @@ const TOLD_MAX: usize = 4096;
 pub(super) struct Outside {
     /// The program that was started.
     pid: u32,
-    /// What is in the environment of the session's processes.
-    mark: String,
+    session: String,
     /// Seen once without the recorder in it, as a process is between fork and exec.
     suspects: BTreeSet<(u32, u64)>,
     told: BTreeSet<(u32, u64)>,
@@ -29,17 +29,18 @@ pub(super) struct Outside {
 
 impl Outside {
     pub(super) fn new(pid: u32, session: &str) -> Outside {
-        let mark = format!("session={session}");
-        Outside { pid, mark, suspects: BTreeSet::new(), told: BTreeSet::new(), pace: Pace::new() }
+        Outside {
+            pid,
+            session: session.to_owned(),
+            suspects: BTreeSet::new(),
+            told: BTreeSet::new(),
+            pace: Pace::new(),
+        }
     }
 
     /// Whether a process is there that belongs to the session by its environment: it may have recorded nothing yet.
     pub(super) fn anyone(&self) -> bool {
-        let own = std::process::id();
-        processes().filter(|pid| *pid != own && process_seen(*pid).is_some()).any(|pid| {
-            fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|environment| contains(&environment, self.mark.as_bytes()))
-        })
+        session::anyone(&self.session)
     }
 
     /// Processes that come of the program, are not `known`, and do not have the recorder in them, each once. A young one is told of when
@@ -110,10 +111,6 @@ fn unrecorded(pid: u32) -> Option<&'static str> {
         true if !contains(&maps, b"/ld-") => "it is linked statically",
         true => "its loader refused the library: another user's rights, or another C library",
     })
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
 }
 
 #[cfg(test)]
