@@ -137,15 +137,7 @@ impl Accounts {
         folding::find(self.index.all(), key(thread, heap)).map(Found::of)
     }
 
-    /// The account of a thread and a heap, which is made if there is none.
-    fn find_or_make(&self, ledger: &Ledger, thread: ThreadRow, heap: u8) -> Option<Found> {
-        match self.find(thread, heap) {
-            Some(found) => Some(found),
-            // The ledger grows far below the hook: from here on it is not the program's stack that this takes.
-            None => apart::result_of(None, || self.make(ledger, thread, heap)),
-        }
-    }
-
+    /// A new account of a thread and a heap; that of who was first, if there is one meanwhile.
     fn make(&self, ledger: &Ledger, thread: ThreadRow, heap: u8) -> Option<Found> {
         let account = ledger.lease(SectionKind::Accounts, 1)?;
         let inbox = ledger.lease(SectionKind::AccountFrees, 1)?;
@@ -198,33 +190,48 @@ impl Access<'_> {
 
     #[inline(never)]
     fn put_on_new_account(&mut self, heap: u8, amount: Amount) {
-        let (shared, thread) = (self.shared, self.state.row);
-        let ledger = shared.ledger();
-        let found = shared.accounts.find_or_make(ledger, thread, heap);
-        if thread == ThreadRow::OTHER {
-            match found {
-                Some(found) => folding::begins_shared(found.words(ledger), amount),
-                None => self.state.count(TallyCounter::AccountsLost, 1),
-            }
-            return;
+        match self.shared.accounts.find(self.state.row, heap) {
+            Some(found) => self.put_on_found_account(heap, found, amount),
+            None => self.put_on_made_account(heap, amount),
         }
-        let own = match found {
-            Some(found) => {
-                // Of heaps beyond the first it is looked for each time.
-                folding::pull(found.words(ledger), found.inbox(ledger));
-                found.words(ledger)
-            }
-            None => {
-                self.state.count(TallyCounter::AccountsLost, 1);
-                self.state.no_account()
-            }
-        };
+    }
+
+    /// Apart from what looks and books: it stands on the program's stack while the ledger grows, far below the hook.
+    #[cold]
+    #[inline(never)]
+    fn put_on_made_account(&mut self, heap: u8, amount: Amount) {
+        let (shared, thread, mut made) = (self.shared, self.state.row, 0);
+        apart::run(&mut || made = shared.accounts.make(shared.ledger(), thread, heap).map_or(0, Found::value));
+        if made != 0 {
+            return self.put_on_found_account(heap, Found::of(made), amount);
+        }
+        self.state.count(TallyCounter::AccountsLost, 1);
+        if thread != ThreadRow::OTHER {
+            let own = self.state.no_account();
+            folding::begins(own, amount);
+            self.keep_account(heap, own, None);
+        }
+    }
+
+    #[inline(never)]
+    fn put_on_found_account(&mut self, heap: u8, found: Found, amount: Amount) {
+        let ledger = self.shared.ledger();
+        let (own, inbox) = (found.words(ledger), found.inbox(ledger));
+        if self.state.row == ThreadRow::OTHER {
+            return folding::begins_shared(own, amount);
+        }
+        // Of heaps beyond the first it is looked for each time.
+        folding::pull(own, inbox);
         folding::begins(own, amount);
+        self.keep_account(heap, own, Some(inbox));
+    }
+
+    fn keep_account(&mut self, heap: u8, own: &'static AccountWords, inbox: Option<&'static FreedWords>) {
         let books = &mut self.state.accounts;
-        if let (Some(place), Some(inbox)) =
+        if let (Some(kept), Some(kept_inbox)) =
             (books.own.get_mut(usize::from(heap)), books.inboxes.get_mut(usize::from(heap)))
         {
-            (*place, *inbox) = (Some(own), found.map(|found| found.inbox(ledger)));
+            (*kept, *kept_inbox) = (Some(own), inbox);
         }
     }
 

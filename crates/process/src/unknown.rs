@@ -79,26 +79,40 @@ impl Access<'_> {
         if !is_guarded && !shared.errors.may_look(LOOKED_MAX, DOUBTFUL_MAX, || !certain::sees_all(shared)) {
             return;
         }
+        // All of it elsewhere: what a block that was freed is known by takes 500 bytes.
+        let mut entered = None;
+        apart::run(&mut || entered = self.enter_unknown(address, &given_back, registers, found_at));
+        if let Some(entered) = entered {
+            self.count_wrong(entered);
+        }
+    }
+
+    /// Enters it if it is wrong for certain, and says whether there was room. `None`: it is not.
+    #[inline(never)]
+    fn enter_unknown(
+        &mut self,
+        address: u64,
+        given_back: &GivenBack,
+        registers: &Registers,
+        found_at: FoundAt,
+    ) -> Option<bool> {
+        let shared = self.shared;
         let stack = self.state.thread().native.get();
         let is_on_stack = stack.is_own() && stack.contains(address as usize);
-        let found = apart::result_of(None, || find(shared, address, is_on_stack, &given_back));
-        let Some(found) = found else { return };
+        let found = find(shared, address, is_on_stack, given_back)?;
         let site = error_stack::of_call(self, registers);
         let time = shared.now().max(Ticks(1));
-        let entry = described(shared, &found, address, (given_back, found_at, time));
+        let entry = described(shared, &found, address, (*given_back, found_at, time));
         let access = errors::stack(StackTag::Access, site, self.state.row, time);
         let label = self.state.thread().label.load(Ordering::Relaxed);
-        let entered = apart::result_of(false, || {
-            let [first, second, _] = entry.stacks;
-            let stacks = match (first.tag, second.tag) {
-                (0, 0) => [access, ErrorStack::default(), ErrorStack::default()],
-                (0, _) => [second, access, ErrorStack::default()],
-                (_, 0) => [first, access, ErrorStack::default()],
-                _ => [first, second, access],
-            };
-            shared.errors.enter(shared.ledger(), &ErrorEntry { stacks, label, ..entry })
-        });
-        self.count_wrong(entered);
+        let [first, second, _] = entry.stacks;
+        let stacks = match (first.tag, second.tag) {
+            (0, 0) => [access, ErrorStack::default(), ErrorStack::default()],
+            (0, _) => [second, access, ErrorStack::default()],
+            (_, 0) => [first, access, ErrorStack::default()],
+            _ => [first, second, access],
+        };
+        Some(shared.errors.enter(shared.ledger(), &ErrorEntry { stacks, label, ..entry }))
     }
 }
 

@@ -36,8 +36,9 @@ static FRESH: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// Whether the caller is on one of these stacks: its signals are blocked, then.
 #[inline(always)]
 pub(crate) fn is_here() -> bool {
-    let here = 0u8;
-    let here = &raw const here as usize;
+    let here: usize;
+    // SAFETY: it reads a register. The address of a variable would do, and would take room for it on the program's stack.
+    unsafe { core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
     let [first, bytes] = &FRESH;
     here.wrapping_sub(&raw const ALL as usize) < core::mem::size_of_val(&ALL)
         || here.wrapping_sub(first.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed)
@@ -96,15 +97,21 @@ pub fn run(mut work: Work) {
     if is_here() {
         return work();
     }
-    let _signals = SignalsBlocked::new();
-    let claimed = claim_free().or_else(claim_waiting);
-    let Some((index, stack)) = claimed.and_then(|index| Some((index, ALL.get(index)?))) else { return work() };
-    let end = (stack.bytes.get() as usize).wrapping_add(STACK_BYTES);
-    // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
-    unsafe { call_on(end, work_on, &mut work) };
-    if let Some(word) = WORDS.get(index).filter(|word| word.swap(FREE, Ordering::Release) == WANTED) {
-        syscall::futex_wake(word);
+    // By hand: a value that restores them when it is dropped takes twice the room on the program's stack.
+    let mut old_signals = 0;
+    syscall::block_signals(&mut old_signals);
+    match claim_free().or_else(claim_waiting).and_then(|index| Some((ALL.get(index)?, WORDS.get(index)?))) {
+        Some((stack, word)) => {
+            let end = (stack.bytes.get() as usize).wrapping_add(STACK_BYTES);
+            // SAFETY: the stack is ours alone until the word is free again, and `work_on` returns.
+            unsafe { call_on(end, work_on, &mut work) };
+            if word.swap(FREE, Ordering::Release) == WANTED {
+                syscall::futex_wake(word);
+            }
+        }
+        None => work(),
     }
+    syscall::restore_signals(&old_signals);
 }
 
 /// Calls `function(work)` with the stack pointer `stack_end`, a multiple of 16.

@@ -14,6 +14,7 @@ pub use files::{
     read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
 pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, handle, handle_once, on_alternate_stack, raise};
+pub(crate) use signals::{block_signals, restore_signals};
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,19 +59,30 @@ pub struct SignalsBlocked {
     by_us: bool,
 }
 
+const SETMASK: usize = 2;
+
+/// Blocks every signal of the calling thread, and says in `old` which were blocked before: for [`restore_signals`].
+#[inline(always)]
+pub(crate) fn block_signals(old: &mut u64) {
+    let all: &'static u64 = &u64::MAX;
+    let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *all as usize, &raw mut *old as usize, 8, 0, 0]);
+}
+
+/// Undoes [`block_signals`].
+#[inline(always)]
+pub(crate) fn restore_signals(old: &u64) {
+    let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *old as usize, 0, 8, 0, 0]);
+}
+
 impl SignalsBlocked {
     /// Blocks every signal of the calling thread until dropped.
     #[inline(always)]
     pub fn new() -> Self {
-        const SETMASK: usize = 2;
-        let all: &'static u64 = &u64::MAX;
         // On a stack of ours they are already.
         let mut blocked = SignalsBlocked { old: 0, by_us: !apart::is_here() };
-        if !blocked.by_us {
-            return blocked;
+        if blocked.by_us {
+            block_signals(&mut blocked.old);
         }
-        let old = &raw mut blocked.old as usize;
-        let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const *all as usize, old, 8, 0, 0]);
         blocked
     }
 }
@@ -85,9 +96,8 @@ impl Default for SignalsBlocked {
 impl Drop for SignalsBlocked {
     #[inline(always)]
     fn drop(&mut self) {
-        const SETMASK: usize = 2;
         if self.by_us {
-            let _ = checked(number::RT_SIGPROCMASK, [SETMASK, &raw const self.old as usize, 0, 8, 0, 0]);
+            restore_signals(&self.old);
         }
     }
 }
