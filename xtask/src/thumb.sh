@@ -97,6 +97,15 @@ compile() {
         -Copt-level=s -Cpanic=abort -Cforce-frame-pointers=yes -Dwarnings --out-dir "$out" -L "$out" "$@" \
         "$root/crates/$name/src/lib.rs"
 }
+# Firmware in Rust, with the linker's script of its own. $1: the source; $2: the program.
+link() {
+    source=$1 program=$2
+    shift 2
+    "$rustc" --crate-name "$program" --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
+        -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$script" \
+        --check-cfg 'cfg(scan)' --check-cfg 'cfg(lock, values(any()))' --check-cfg 'cfg(guard, values(any()))' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
+        --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
+}
 # The static library for firmware in C. $1: where to; then the compiler's options.
 library() {
     into=$1
@@ -130,7 +139,7 @@ without() { echo "firmware is not built for $target: there is no $1"; }
 # One library's own allocator with metadata before its blocks. zlib's sources are in a crate, which cargo fetches. $1: the compiler and
 # its options; then the linker's words before the objects, and behind them.
 with_zlib() {
-    fetched=$keep/zlib
+    fetched=$keep/zlib/$target
     mkdir -p "$fetched"
     printf '%s\n' '[package]' 'name = "fetched"' 'edition = "2024"' '[lib]' 'path = "/dev/null"' '[workspace]' \
         '[dependencies]' 'libz-sys = "=1.1.31"' > "$fetched/Cargo.toml"
@@ -315,7 +324,8 @@ in_c_for_riscv() {
         "$riscv -march=rv32imac -nostartfiles -T $root/e2e/firmware/riscv_virt_c.ld -Wl,--gc-sections -Wl,--no-warn-rwx-segments" \
         "-Wl,--start-group -lc $out/libheapledger_metadata_c.a -Wl,--end-group"
 }
-for target in $targets; do
+for_target() {
+    target=$1
     out=$keep/out/$target
     # What cannot be built any more is not to be found.
     rm -rf "$out"
@@ -336,20 +346,11 @@ for target in $targets; do
         --extern heapledger_watch --extern heapledger_lws --extern heapledger_wire
     echo "the crates for firmware compile for $target"
 
-    [ -x "$linker" ] || continue
+    [ -x "$linker" ] || return 0
     case $target in
         thumb*) script=$root/e2e/firmware/cortex_m3.ld ;;
         *) script=$root/e2e/firmware/riscv_virt.ld ;;
     esac
-    # $1: the source; $2: the program.
-    link() {
-        source=$1 program=$2
-        shift 2
-        "$rustc" --crate-name "$program" --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Cdebuginfo=1 \
-            -Clto=fat -Ccodegen-units=1 -Cforce-frame-pointers=yes -Dwarnings -Clinker="$linker" -Clink-arg="-T$script" \
-            --check-cfg 'cfg(scan)' --check-cfg 'cfg(lock, values(any()))' --check-cfg 'cfg(guard, values(any()))' --check-cfg 'cfg(set, values(any()))' --check-cfg 'cfg(room, values(any()))' \
-            --out-dir "$out" -L "$out" --extern heapledger "$@" "$root/e2e/firmware/$source.rs"
-    }
     case $target in thumb*)
         link firmware firmware -Clink-arg=--build-id=sha1
         # Another one, which sends its events by a serial line.
@@ -395,98 +396,117 @@ for target in $targets; do
     guarded_library
     case $target in thumb*) in_c_for_cortex_m3 ;; *) in_c_for_riscv ;; esac
     # The codec of backtraces by itself: what encoding takes of a chip's flash. Goals are those of the Cortex-M3.
-    case $target in thumb*) ;; *) continue ;; esac
+    case $target in thumb*) ;; *) return 0 ;; esac
     "$rustc" --crate-name backtrace --edition 2024 --target $target -Copt-level=s -Cpanic=abort -Dwarnings \
         -Clinker="$linker" -Clink-arg=-eencode_backtrace -Clink-arg=--gc-sections --out-dir "$out" -L "$out" \
         --extern heapledger_lws "$root/e2e/firmware/backtrace.rs"
     flash=$(LD_LIBRARY_PATH= size "$out/backtrace" | awk 'NR == 2 {print $1}')
     echo "encoding a backtrace takes $flash bytes of flash"
     [ "$flash" -le 1536 ] || { echo "that is more than 1536"; exit 1; }
-done
-
+}
 # Firmware as users build theirs, with crates that cargo fetches. Debian's compiler has no cargo.
-target=thumbv7m-none-eabi own=$keep/own
-if [ "$rustc" != rustc ]; then
-    without "cargo with a library for chips, so firmware with executors is missing"
-elif ! (cd "$root/e2e/own_firmware" && timeout 300 cargo fetch --quiet --locked --target thumbv7m-none-eabi 2> "$keep/out/fetch.txt"); then
-    # That is nothing that is missing here: what the crates need has changed.
-    if grep -q 'lock file' "$keep/out/fetch.txt"; then
-        cat "$keep/out/fetch.txt"
-        echo "e2e/own_firmware/Cargo.lock is out of date: \`cargo update --workspace\` there mends it"
-        exit 1
-    fi
-    without "way to fetch embassy-executor and RTIC"
-else
-    (cd "$root/e2e/own_firmware" && RUSTFLAGS="-Clink-arg=-Tlink.x -L$root/e2e/own_firmware -Cforce-frame-pointers=yes" \
-        cargo build --quiet --locked --offline --release --target thumbv7m-none-eabi --target-dir "$own")
-    for program in embassy rtic; do
-        cp "$own/thumbv7m-none-eabi/release/$program" "$keep/out/thumbv7m-none-eabi/own_$program"
-    done
-    echo "firmware with embassy-executor and RTIC is linked"
-fi
-
-# With a floating-point unit.
-target=thumbv7em-none-eabihf out=$keep/out/thumbv7em-none-eabihf
-rm -rf "$out"
-if [ -x "$linker" ] && ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
-    mkdir -p "$out"
-    script=$root/e2e/firmware/cortex_m3.ld
-    compile format heapledger_format
-    compile guard heapledger_guard
-    compile recorder heapledger_recorder --extern heapledger_format
-    compile lws heapledger_lws
-    compile wire heapledger_wire --extern heapledger_lws
-    compile watch heapledger_watch --extern heapledger_format
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
-        --extern heapledger_watch --extern heapledger_lws --extern heapledger_wire
-    link commands commands
-    echo "firmware with heapledger is linked for $target"
-fi
-
-# A Cortex-M0 cannot compare and swap: it has what is for chips, and nothing else.
-target=$smaller out=$keep/out/$smaller
-if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
-    mkdir -p "$out"
-    compile format heapledger_format
-    compile guard heapledger_guard
-    compile recorder heapledger_recorder --extern heapledger_format
-    compile lws heapledger_lws
-    compile wire heapledger_wire --extern heapledger_lws
-    compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
-        --extern heapledger_lws --extern heapledger_wire
-    library "$out"
-    mkdir -p "$out/guard"
-    guarded_library
-    echo "what is for chips compiles for $target"
-    if [ -x "$linker" ]; then
-        script=$root/e2e/firmware/cortex_m3.ld
-        link commands commands
-        for guard in light full; do
-            link reach reach_$guard --cfg "guard=\"$guard\""
+of_users() {
+    target=thumbv7m-none-eabi own=$keep/own
+    if [ "$rustc" != rustc ]; then
+        without "cargo with a library for chips, so firmware with executors is missing"
+    elif ! (cd "$root/e2e/own_firmware" && timeout 300 cargo fetch --quiet --locked --target thumbv7m-none-eabi 2> "$keep/out/fetch.txt"); then
+        # That is nothing that is missing here: what the crates need has changed.
+        if grep -q 'lock file' "$keep/out/fetch.txt"; then
+            cat "$keep/out/fetch.txt"
+            echo "e2e/own_firmware/Cargo.lock is out of date: \`cargo update --workspace\` there mends it"
+            exit 1
+        fi
+        without "way to fetch embassy-executor and RTIC"
+    else
+        (cd "$root/e2e/own_firmware" && RUSTFLAGS="-Clink-arg=-Tlink.x -L$root/e2e/own_firmware -Cforce-frame-pointers=yes" \
+            cargo build --quiet --locked --offline --release --target thumbv7m-none-eabi --target-dir "$own")
+        for program in embassy rtic; do
+            cp "$own/thumbv7m-none-eabi/release/$program" "$keep/out/thumbv7m-none-eabi/own_$program"
         done
+        echo "firmware with embassy-executor and RTIC is linked"
+    fi
+}
+# With a floating-point unit.
+with_floats() {
+    target=thumbv7em-none-eabihf out=$keep/out/thumbv7em-none-eabihf
+    rm -rf "$out"
+    if [ -x "$linker" ] && ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
+        mkdir -p "$out"
+        script=$root/e2e/firmware/cortex_m3.ld
+        compile format heapledger_format
+        compile guard heapledger_guard
+        compile recorder heapledger_recorder --extern heapledger_format
+        compile lws heapledger_lws
+        compile wire heapledger_wire --extern heapledger_lws
+        compile watch heapledger_watch --extern heapledger_format
+        compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
+            --extern heapledger_watch --extern heapledger_lws --extern heapledger_wire
+        link commands commands
         echo "firmware with heapledger is linked for $target"
     fi
-    # A Cortex-M3 runs what is made for it.
-    headers=$(arm-none-eabi-gcc -print-sysroot 2>/dev/null || true)/include/newlib
-    [ -f "$headers/stdlib.h" ] || headers=/usr/include/newlib
-    if command -v arm-none-eabi-gcc >/dev/null && command -v clang >/dev/null && [ -f "$headers/stdlib.h" ]; then
-        m0="arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb"
-        LD_LIBRARY_PATH= $m0 $c_options -c "$root/e2e/firmware/start.c" -o "$out/start.o"
-        # $1: the source; $2: the program; $3: the library; then what is defined.
-        m0_link() {
-            source=$1 program=$2 archive=$3
-            shift 3
-            LD_LIBRARY_PATH= clang --target=thumbv6m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
-                "$@" -c "$root/e2e/firmware/$source.c" -o "$out/$source.o"
-            LD_LIBRARY_PATH= $m0 -nostartfiles --specs=nano.specs -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections \
-                -Wl,--no-warn-execstack "$out/start.o" "$out/$source.o" $wrapped_newlib -Wl,--start-group -lc \
-                "$archive" -Wl,--end-group -o "$keep/out/thumbv7m-none-eabi/$program"
-        }
-        m0_link commands commands_c_m0 "$out/libheapledger_firmware.a"
-        for level in LIGHT FULL; do
-            m0_link commands commands_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
-            m0_link guard guard_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
-        done
-        echo "firmware in C is linked for $target"
+}
+# A Cortex-M0 cannot compare and swap: it has what is for chips, and nothing else.
+for_cortex_m0() {
+    target=$smaller out=$keep/out/$smaller
+    if ls "$("$rustc" --print sysroot)/lib/rustlib/$target/lib/"libcore-*.rlib >/dev/null 2>&1; then
+        mkdir -p "$out"
+        compile format heapledger_format
+        compile guard heapledger_guard
+        compile recorder heapledger_recorder --extern heapledger_format
+        compile lws heapledger_lws
+        compile wire heapledger_wire --extern heapledger_lws
+        compile heapledger heapledger --extern heapledger_format --extern heapledger_recorder --extern heapledger_guard \
+            --extern heapledger_lws --extern heapledger_wire
+        library "$out"
+        mkdir -p "$out/guard"
+        guarded_library
+        echo "what is for chips compiles for $target"
+        if [ -x "$linker" ]; then
+            script=$root/e2e/firmware/cortex_m3.ld
+            link commands commands
+            for guard in light full; do
+                link reach reach_$guard --cfg "guard=\"$guard\""
+            done
+            echo "firmware with heapledger is linked for $target"
+        fi
+        # A Cortex-M3 runs what is made for it.
+        headers=$(arm-none-eabi-gcc -print-sysroot 2>/dev/null || true)/include/newlib
+        [ -f "$headers/stdlib.h" ] || headers=/usr/include/newlib
+        if command -v arm-none-eabi-gcc >/dev/null && command -v clang >/dev/null && [ -f "$headers/stdlib.h" ]; then
+            m0="arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb"
+            LD_LIBRARY_PATH= $m0 $c_options -c "$root/e2e/firmware/start.c" -o "$out/start.o"
+            # $1: the source; $2: the program; $3: the library; then what is defined.
+            m0_link() {
+                source=$1 program=$2 archive=$3
+                shift 3
+                LD_LIBRARY_PATH= clang --target=thumbv6m-none-eabi -fshort-enums -fno-omit-frame-pointer -isystem "$headers" $c_options \
+                    "$@" -c "$root/e2e/firmware/$source.c" -o "$out/$source.o"
+                LD_LIBRARY_PATH= $m0 -nostartfiles --specs=nano.specs -T "$root/e2e/firmware/cortex_m3_c.ld" -Wl,--gc-sections \
+                    -Wl,--no-warn-execstack "$out/start.o" "$out/$source.o" $wrapped_newlib -Wl,--start-group -lc \
+                    "$archive" -Wl,--end-group -o "$keep/out/thumbv7m-none-eabi/$program"
+            }
+            m0_link commands commands_c_m0 "$out/libheapledger_firmware.a"
+            for level in LIGHT FULL; do
+                m0_link commands commands_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
+                m0_link guard guard_c_m0_$level "$out/guard/libheapledger_firmware.a" -DGUARD=HEAPLEDGER_$level
+            done
+            echo "firmware in C is linked for $target"
+        fi
     fi
-fi
+}
+
+# What is at once touches nothing of each other. Each is one program after the other.
+at_once() {
+    jobs= failed=0
+    for job in "$@"; do
+        ($job) &
+        jobs="$jobs $!"
+    done
+    for job in $jobs; do wait "$job" || failed=$?; done
+    [ $failed = 0 ] || exit $failed
+}
+set --
+for target in $targets; do set -- "$@" "for_target $target"; done
+at_once "$@"
+# What these make lies beside what the first of those has made.
+at_once of_users with_floats for_cortex_m0
