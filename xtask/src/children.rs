@@ -10,8 +10,9 @@ use crate::bench::machine;
 use crate::step::{Ledgers, Result, cargo, root, run as run_command, target};
 
 const USAGE: &str = "\
-cargo xtask children [ROUNDS]
-  ROUNDS             how often each is run in each way, in turn (default 7)";
+cargo xtask children [ROUNDS [BUILDS]]
+  ROUNDS             how often children are made in each way, in turn (default 7)
+  BUILDS             how often the build is made in each way (default 3); 0: not at all";
 
 /// Children of one parent, one after the other.
 const CHILDREN: &str = "400";
@@ -118,16 +119,17 @@ fn least(mut figures: Vec<f64>) -> (f64, f64) {
 
 /// Measures, and prints two tables.
 pub(crate) fn run(words: &[&str]) -> Result {
-    let rounds = match words {
-        [] => 7,
-        [word] => word.parse::<u32>().ok().filter(|rounds| *rounds > 0).ok_or(USAGE)?,
-        _ => return Err(USAGE.into()),
+    let number = |at: usize, default: u32| words.get(at).map_or(Some(default), |word| word.parse::<u32>().ok());
+    let (Some(rounds @ 1..), Some(of_builds), 0..=2) = (number(0, 7), number(1, 3), words.len()) else {
+        return Err(USAGE.into());
     };
     println!("building …");
     run_command(&mut cargo(&["build", "--release", "--package", "heapledger-cli"]))?;
     let (load, place) = (machine::load(), Place::new()?);
     one_by_one(&place, rounds)?;
-    a_build(&place, rounds.min(3))?;
+    if of_builds > 0 {
+        a_build(&place, of_builds)?;
+    }
     let _ = fs::remove_dir_all(&place.directory);
     println!(
         "\nleast of all rounds, median in brackets; {}; load {load} before, {} after",
