@@ -117,12 +117,16 @@ fn least(mut figures: Vec<f64>) -> (f64, f64) {
     (figures.first().copied().unwrap_or(f64::NAN), figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN))
 }
 
+/// How often children are made, and the build.
+fn rounds_of(words: &[&str]) -> Option<(u32, u32)> {
+    let number = |at: usize, default: u32| words.get(at).map_or(Some(default), |word| word.parse().ok());
+    let (rounds, of_builds) = (number(0, 7)?, number(1, 3)?);
+    (rounds > 0 && words.len() <= 2).then_some((rounds, of_builds))
+}
+
 /// Measures, and prints two tables.
 pub(crate) fn run(words: &[&str]) -> Result {
-    let number = |at: usize, default: u32| words.get(at).map_or(Some(default), |word| word.parse::<u32>().ok());
-    let (Some(rounds @ 1..), Some(of_builds), 0..=2) = (number(0, 7), number(1, 3), words.len()) else {
-        return Err(USAGE.into());
-    };
+    let (rounds, of_builds) = rounds_of(words).ok_or(USAGE)?;
     println!("building …");
     run_command(&mut cargo(&["build", "--release", "--package", "heapledger-cli"]))?;
     let (load, place) = (machine::load(), Place::new()?);
@@ -264,7 +268,11 @@ mod tests {
     #[test]
     fn figures_are_the_least_and_the_median() {
         assert_eq!(least(vec![3.0, 1.0, 2.0]), (1.0, 2.0));
-        assert!(run(&["x"]).is_err() && run(&["0"]).is_err() && run(&["1", "2"]).is_err());
+        let of = |words: &[&str]| rounds_of(words);
+        assert!(
+            of(&["x"]).is_none() && of(&["0"]).is_none() && of(&["1", "x"]).is_none() && of(&["1", "2", "3"]).is_none()
+        );
+        assert_eq!((of(&[]), of(&["5"]), of(&["5", "0"])), (Some((7, 3)), Some((5, 3)), Some((5, 0))));
         assert!(root().join("xtask/src/children.c").is_file());
     }
 }
