@@ -2,7 +2,7 @@
 // stress: 50
 // The stack that malloc, realloc and free take of their caller, measured by painting: the first calls of a thread and later ones, on
 // its own stack, on an alternate one in a signal handler, on a coroutine's, and where a coroutine's ends soon at a guard page.
-// ARG1 later calls in each place (default 3000); ARG2 `told` prints the figures.
+// ARG1 later calls in each place (default 3000); ARG2 `told` prints the figures, `unknown` has blocks freed that nobody saw allocated.
 #include "victim.h"
 #include <ucontext.h>
 
@@ -13,8 +13,15 @@ static const uint64_t paint = 0xa5a5a5a5a5a5a5a5;
 static long painted = PAINTED;
 static long later_calls;
 
+static int is_unknown;
+extern void *__libc_malloc(size_t);
+
 CALL_SITE void allocate(size_t n)
 {
+    if (is_unknown) {
+        free(opaque(__libc_malloc(n)));
+        return;
+    }
     char *block = (char *)malloc(n);
     CHECK(block != NULL);
     block = (char *)realloc(opaque(block), 2 * n);
@@ -153,6 +160,7 @@ int main(int argc, char **argv)
 {
     later_calls = arg_number(argc, argv, 1, 3000);
     is_told = argc > 2 && strcmp(argv[2], "told") == 0;
+    is_unknown = argc > 2 && strcmp(argv[2], "unknown") == 0;
     needs[0] = measured();
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, in_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);

@@ -65,6 +65,18 @@ fn rare_work_takes_little_stack() -> Result {
     Ok(())
 }
 
+/// What is found out about a block that the ledger does not know takes no more of it either.
+#[test]
+fn an_unknown_block_takes_little_stack() -> Result {
+    let program = victim::named("stack_need")?.build()?;
+    let scratch = Scratch::new();
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &["1000", "unknown"].map(str::to_owned)))?
+        .good()?;
+    let stats = Stats::of(images(&scratch, "x").first().ok_or("there is no ledger")?)?;
+    check!(stats.number("unknown_frees") > 5000, "only {} were unknown", stats.number("unknown_frees"));
+    Ok(())
+}
+
 /// Blocks for which there is no room any more are counted one by one, by their function as by their loss, and not for as many
 /// as each would have stood for.
 #[test]
