@@ -217,8 +217,9 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
         byte => Fill::Byte(byte as u8),
     };
     let alignment = alignment as u64;
-    let request = Request { size: size as u64, alignment: alignment.max(least_alignment()), fill, words: [0; 2] };
+    let request = Request { size: size as u64, alignment: alignment.max(ALIGNMENT), fill, words: [0; 2] };
     if let Some(part) = CLOSED.get().filter(|_| GUARD.closes_pages()) {
+        let request = Request { alignment: alignment.max(least_alignment()), ..request };
         if let Ok(address) = part.arena.allocate(&part.system(), &request, side()) {
             CLOSED.is_used_up_to(address.saturating_add(request.size));
             return Some(address as usize);
@@ -226,7 +227,6 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
         count_apart(shared, TallyCounter::GuardedLess);
     }
     let part = FULL.get()?;
-    let request = Request { alignment: alignment.max(ALIGNMENT), ..request };
     let address = part.arena.allocate(&part.system(), &request).ok()?;
     FULL.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
@@ -267,7 +267,8 @@ fn side() -> Side {
 /// begins there that could be freed.
 pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) -> bool {
     let own = address as u64;
-    let freed = if let Some(part) = CLOSED.at(address) {
+    // Whether there are closed pages at all is asked first: it costs less.
+    let freed = if let Some(part) = CLOSED.get().filter(|_| CLOSED.contains(address)) {
         let system = part.system();
         part.arena.free(&system, own, [0; 2], &mut |finding: &Finding| tell(shared, &system, finding, at, called))
     } else if let Some(part) = FULL.get() {
@@ -419,37 +420,40 @@ fn fetch_row(address: u64) {
 pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
     if shared.settings().guard.level >= Level::Full {
         let address = address();
-        if contains(address as usize) {
-            keep(address, block);
+        // At these levels nearly all blocks lie there: no look at the range around both first, as [`contains`] has it.
+        let is_full = FULL.contains(address as usize);
+        if is_full || CLOSED.contains(address as usize) {
+            keep(address, is_full, block);
         }
     }
 }
 
 #[inline(never)]
-fn keep(address: u64, freed: impl FnOnce() -> Option<FreedEntry>) {
+fn keep(address: u64, is_full: bool, freed: impl FnOnce() -> Option<FreedEntry>) {
     let Some(freed) = freed() else { return };
     let (block, forks) = (&freed.block, family::forks_kept());
     let given = packed(block.site, block.thread, block.kind, block.time, forks);
     let taken = packed(freed.site, freed.thread, freed.by, freed.time, forks);
-    write_row(address, given, taken);
+    write_row(address, is_full, given, taken);
 }
 
 /// The same of a block that a forked child has inherited: its parent's ledger has it.
 pub(crate) fn annotate_inherited(free: &InheritedFree) {
     if contains(free.address.0 as usize) {
         let taken = packed(free.site, free.thread.row(), Kind(free.by as u8), Some(free.time), family::forks_kept());
-        write_row(free.address.0, [0; 2], taken);
+        write_row(free.address.0, FULL.contains(free.address.0 as usize), [0; 2], taken);
     }
 }
 
-fn write_row(address: u64, given: [u64; 2], taken: [u64; 2]) {
-    match CLOSED.at(address as usize) {
-        Some(part) => part.arena.annotate(address, given, taken),
-        None => {
-            if let Some(part) = FULL.get() {
-                part.arena.annotate(address, given, taken);
-            }
+/// `is_full`: in which of the two it lies.
+#[inline(always)]
+fn write_row(address: u64, is_full: bool, given: [u64; 2], taken: [u64; 2]) {
+    if is_full {
+        if let Some(part) = FULL.get() {
+            part.arena.annotate(address, given, taken);
         }
+    } else if let Some(part) = CLOSED.get() {
+        part.arena.annotate(address, given, taken);
     }
 }
 
