@@ -3,10 +3,13 @@
 //! One selection of packages for all of them: two calls of `cargo test` with other packages want libraries with other
 //! features, and compile them, and all that uses them, twice.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::step::{Result, Tests, cargo, output, root, run_tests};
+use crate::step::{Result, Tests, cargo, output, root, run_tests_into};
 
 /// Who compiles the crates of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,16 +104,82 @@ impl TestProgram {
         self.command(set).output().map_err(|error| format!("{}: {error}", self.executable.display()))
     }
 
-    /// Runs it; `set` says more about the command.
-    pub(crate) fn run(&self, set: impl Fn(&mut Command)) -> Result<Tests> {
-        println!("     Running {}", self.source());
-        run_tests(&mut self.command(set)).map_err(|problem| format!("{problem}; again: cargo test {}", self.alone))
+    /// Runs it; `set` says more about the command, and `print` has each line of what it prints.
+    fn run(&self, set: impl Fn(&mut Command), mut print: impl FnMut(&str)) -> Result<Tests> {
+        print(&format!("     Running {}", self.source()));
+        run_tests_into(&mut self.command(set), print)
+            .map_err(|problem| format!("{problem}; again: cargo test {}", self.alone))
     }
+
+    /// Its name, as cargo has it.
+    fn name(&self) -> &str {
+        self.alone.rsplit(' ').next().unwrap_or_default()
+    }
+}
+
+/// Those that take longest: whatever begins last with nothing beside it leaves a processor idle.
+const LONGEST: &[&str] =
+    &["guard", "gdb", "children", "own_books", "api_costs", "guard_others", "firmware_costs", "instructions"];
+
+/// How many run at once. One alone leaves a part of the processors idle: where its tests wait for something, and when the last of them
+/// takes longest.
+#[derive(Clone, Copy)]
+pub(crate) enum AtOnce {
+    /// One after the other, and what they print as they print it.
+    One,
+    /// Two, the longest first, and what each has printed when it has ended.
+    Two,
+}
+
+/// Runs programs; `set` says more about the commands. The others run in any case where one fails: who has no machine like this one learns
+/// of all that fails there at once.
+pub(crate) fn run_all(
+    programs: &[&TestProgram],
+    at_once: AtOnce,
+    set: impl Fn(&mut Command) + Sync,
+) -> (Tests, Vec<String>) {
+    let mut in_turn = programs.to_vec();
+    if let AtOnce::Two = at_once {
+        in_turn.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.name()).unwrap_or(usize::MAX));
+    }
+    let (next, came) = (AtomicUsize::new(0), Mutex::new((Tests::default(), Vec::new())));
+    // Whoever reads us may have gone; the tests go on.
+    let show = |text: &str| drop(std::io::stdout().write_all(text.as_bytes()));
+    let lane = || {
+        while let Some(program) = in_turn.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut printed = String::new();
+            let ran = program.run(&set, |line| match at_once {
+                AtOnce::One => show(&format!("{line}\n")),
+                AtOnce::Two => printed.extend([line, "\n"]),
+            });
+            let mut came = came.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            show(&printed);
+            match ran {
+                Ok(tests) => came.0.add(tests),
+                Err(problem) => came.1.push(problem),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        if let AtOnce::Two = at_once {
+            scope.spawn(lane);
+        }
+        lane();
+    });
+    came.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_that_take_longest_are_there() {
+        let tests = root().join("e2e/tests");
+        for name in LONGEST {
+            assert!(tests.join(format!("{name}.rs")).is_file() || tests.join(name).is_dir(), "{name}");
+        }
+    }
 
     #[test]
     fn messages_are_read() {
@@ -119,6 +188,7 @@ mod tests {
         assert_eq!(program.directory, Path::new("/h/e2e"));
         assert_eq!(program.source, Path::new("/h/e2e/tests/check/main.rs"));
         assert_eq!(program.alone, "--package heapledger-e2e --test check");
+        assert_eq!(program.name(), "check");
         assert_eq!(program.executable, Path::new("/h/target/debug/deps/check-1"));
         // A library's tests; a program that is not one of tests; another message.
         let library = line.replace(r#""kind":["test"]"#, r#""kind":["lib"]"#).replace("e2e#heapledger-e2e@", "e2e#");

@@ -112,6 +112,12 @@ impl Tests {
 
 /// Runs a test command whose output a person sees, and counts.
 pub(crate) fn run_tests(command: &mut Command) -> Result<Tests> {
+    // Whoever reads us may have gone; the tests go on.
+    run_tests_into(command, |line| drop(writeln!(std::io::stdout(), "{line}")))
+}
+
+/// The same; `print` has each line of what it prints.
+pub(crate) fn run_tests_into(command: &mut Command, mut print: impl FnMut(&str)) -> Result<Tests> {
     let what = shown(command);
     let fail = |error| format!("`{what}` cannot be run: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(fail)?;
@@ -119,8 +125,7 @@ pub(crate) fn run_tests(command: &mut Command) -> Result<Tests> {
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
             let line = String::from_utf8_lossy(&line.map_err(fail)?).into_owned();
-            // Whoever reads us may have gone; the tests go on.
-            let _ = writeln!(std::io::stdout(), "{line}");
+            print(&line);
             all.add(Tests::of_line(&line).unwrap_or_default());
         }
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::built::{self, Compiler, TestProgram};
+use crate::built::{self, AtOnce, Compiler, TestProgram};
 use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, children, run as run_command, run_tests, seconds, target};
 use crate::{packages, symbols, thumb, tidy};
@@ -66,7 +66,7 @@ fn clippy(compiler: Compiler) -> Result<Done> {
 }
 
 fn unit(compiler: Compiler) -> Result<Done> {
-    let mut tests = tests_of_commands(compiler, |program| !program.is_of(E2E), |_| {})?;
+    let mut tests = tests_of_commands(compiler, AtOnce::One, |program| !program.is_of(E2E), |_| {})?;
     tests.add(run_tests(&mut compiler.cargo(&["test", "--workspace", "--doc"]))?);
     Ok(Done::Tested(tests))
 }
@@ -78,31 +78,24 @@ fn e2e(compiler: Compiler) -> Result<Done> {
     let set = |command: &mut Command| {
         command.env("HEAPLEDGER_E2E_CLI", &built);
     };
-    tests_of_commands(compiler, |program| program.is_of(E2E), set).map(Done::Tested)
+    tests_of_commands(compiler, AtOnce::Two, |program| program.is_of(E2E), set).map(Done::Tested)
 }
 
 /// Tests that run the command line, with a ledger planted where ledgers of users lie.
 fn tests_of_commands(
     compiler: Compiler,
+    at_once: AtOnce,
     is_meant: impl Fn(&TestProgram) -> bool,
-    set: impl Fn(&mut Command),
+    set: impl Fn(&mut Command) + Sync,
 ) -> Result<Tests> {
     let programs = built::build(compiler)?;
     let planted = Planted::for_tests()?;
     let (name, place) = planted.variable();
-    let mut tests = Tests::default();
-    // The others run in any case: who has no machine like this one learns of all that fails there at once.
-    let mut problems = Vec::new();
-    for program in programs.iter().filter(|program| is_meant(program)) {
-        let ran = program.run(|command| {
-            command.env(&name, &place);
-            set(command);
-        });
-        match ran {
-            Ok(ran) => tests.add(ran),
-            Err(problem) => problems.push(problem),
-        }
-    }
+    let meant: Vec<&TestProgram> = programs.iter().filter(|program| is_meant(program)).collect();
+    let (tests, mut problems) = built::run_all(&meant, at_once, |command| {
+        command.env(&name, &place);
+        set(command);
+    });
     problems.extend(planted.check().err());
     if problems.is_empty() { Ok(tests) } else { Err(problems.join("\n  and ")) }
 }

@@ -63,7 +63,7 @@ keys! {
     Output = "output";
     /// How blocks are guarded: one of [`guard::ALL`].
     Guard = "guard";
-    /// Where freed blocks wait before their memory is used again: so many bytes of them.
+    /// Where freed blocks wait before their memory is used again: those that take so many bytes.
     Quarantine = "quarantine";
     /// Where each block has pages of its own: so many bytes of them.
     GuardMemory = "guard-memory";

@@ -1,6 +1,6 @@
 //! Memory that blocks lie in: of this process, or whatever a caller has instead.
 
-use crate::pattern::{Differences, PATTERN_BYTES, Pattern, fetch_soon};
+use crate::pattern::{Differences, PATTERN_BYTES, Pattern, STEP_BYTES, fetch_soon};
 
 /// Where blocks and their dressing are read and written.
 pub trait Memory {
@@ -158,8 +158,13 @@ impl Window {
         let last = from.wrapping_add(bytes).wrapping_sub(PATTERN_BYTES);
         let piece = Pattern::of(byte);
         let mut at = from;
+        while last.wrapping_sub(at) >= STEP_BYTES {
+            // SAFETY: as in `read`: the caller has looked at the addresses. `last` is never below `at`.
+            unsafe { differences.add_step(piece, at as usize) };
+            at = at.wrapping_add(STEP_BYTES);
+        }
         while at < last {
-            // SAFETY: as in `read`: the caller has looked at the addresses.
+            // SAFETY: as above.
             unsafe { differences.add(piece, at as usize) };
             at = at.wrapping_add(PATTERN_BYTES);
         }
@@ -187,8 +192,13 @@ impl Window {
         let last = from.wrapping_add(bytes).wrapping_sub(PATTERN_BYTES);
         let piece = Pattern::of(byte);
         let mut at = from;
+        while last.wrapping_sub(at) >= STEP_BYTES {
+            // SAFETY: as in `write`: the caller has looked at the addresses. `last` is never below `at`.
+            unsafe { piece.store_step(at as usize) };
+            at = at.wrapping_add(STEP_BYTES);
+        }
         while at < last {
-            // SAFETY: as in `write`: the caller has looked at the addresses.
+            // SAFETY: as above.
             unsafe { piece.store(at as usize) };
             at = at.wrapping_add(PATTERN_BYTES);
         }

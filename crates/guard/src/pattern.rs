@@ -5,6 +5,8 @@
 
 /// What is read and written at once, at any address.
 pub(crate) const PATTERN_BYTES: u64 = 16;
+/// Where there is more, four of them are a step: what goes round a loop is a third less.
+pub(crate) const STEP_BYTES: u64 = 4 * PATTERN_BYTES;
 
 /// Starts to load what lies there, of this process, into the cache. Does nothing where nothing is mapped, or where there is no cache.
 #[inline(always)]
@@ -42,6 +44,26 @@ impl Pattern {
         // SAFETY: as the caller says; the compiler does not look inside, so it supposes nothing of what others do there.
         unsafe {
             core::arch::asm!("movdqu [{0}], {1}", in(reg) address, in(xmm_reg) self.0, options(nostack, preserves_flags));
+        }
+    }
+
+    /// A whole step.
+    ///
+    /// # Safety
+    /// As of a volatile write of so many bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn store_step(self, address: usize) {
+        // SAFETY: as in `store`.
+        unsafe {
+            core::arch::asm!(
+                "movdqu [{0}], {1}",
+                "movdqu [{0} + 16], {1}",
+                "movdqu [{0} + 32], {1}",
+                "movdqu [{0} + 48], {1}",
+                in(reg) address,
+                in(xmm_reg) self.0,
+                options(nostack, preserves_flags),
+            );
         }
     }
 
@@ -109,6 +131,37 @@ impl Differences {
         }
     }
 
+    /// Adds those of a whole step.
+    ///
+    /// # Safety
+    /// As of a volatile read of so many bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn add_step(&mut self, pattern: Pattern, address: usize) {
+        // SAFETY: as in `Pattern::store`.
+        unsafe {
+            core::arch::asm!(
+                "movdqu {0}, [{2}]",
+                "movdqu {1}, [{2} + 16]",
+                "pxor {0}, {3}",
+                "pxor {1}, {3}",
+                "por {4}, {0}",
+                "por {4}, {1}",
+                "movdqu {0}, [{2} + 32]",
+                "movdqu {1}, [{2} + 48]",
+                "pxor {0}, {3}",
+                "pxor {1}, {3}",
+                "por {4}, {0}",
+                "por {4}, {1}",
+                out(xmm_reg) _,
+                out(xmm_reg) _,
+                in(reg) address,
+                in(xmm_reg) pattern.0,
+                inout(xmm_reg) self.0,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+    }
+
     /// Whether there are any.
     #[inline(always)]
     pub(crate) fn is_any(self) -> bool {
@@ -144,6 +197,17 @@ impl Differences {
         self.0 = differs.to_ne_bytes();
     }
 
+    /// Adds those of a whole step.
+    ///
+    /// # Safety
+    /// As of a volatile read of so many bytes.
+    pub(crate) unsafe fn add_step(&mut self, pattern: Pattern, address: usize) {
+        for piece in 0..STEP_BYTES / PATTERN_BYTES {
+            // SAFETY: as the caller says.
+            unsafe { self.add(pattern, address.wrapping_add((piece * PATTERN_BYTES) as usize)) };
+        }
+    }
+
     /// Whether there are any.
     pub(crate) fn is_any(self) -> bool {
         self.0 != [0; PATTERN_BYTES as usize]
@@ -162,6 +226,17 @@ impl Pattern {
         let place: *mut Sixteen = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: as the caller says.
         unsafe { place.write_volatile(self.0) };
+    }
+
+    /// A whole step.
+    ///
+    /// # Safety
+    /// As of a volatile write of so many bytes.
+    pub(crate) unsafe fn store_step(self, address: usize) {
+        for piece in 0..STEP_BYTES / PATTERN_BYTES {
+            // SAFETY: as the caller says.
+            unsafe { self.store(address.wrapping_add((piece * PATTERN_BYTES) as usize)) };
+        }
     }
 
     /// Whether other bytes lie there.

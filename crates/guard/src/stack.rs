@@ -15,8 +15,6 @@ const CHANGE: u64 = 1 << 32;
 pub trait Links {
     /// What `set_next` said of this number last.
     fn next(&self, number: u32) -> u32;
-    /// This number's will be asked for soon.
-    fn fetch_soon(&self, _number: u32) {}
     /// Keeps what stands below this number; 0 for nothing.
     fn set_next(&self, number: u32, next: u32);
 }
@@ -63,12 +61,7 @@ impl Stack {
             let next = links.next(number);
             let new = (head & !NUMBER).wrapping_add(CHANGE) | u64::from(next);
             match exchange(&self.0, head, new, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => {
-                    if let Some(below) = next.checked_sub(1) {
-                        links.fetch_soon(below);
-                    }
-                    return Some(number);
-                }
+                Ok(_) => return Some(number),
                 Err(now) => head = now,
             }
         }

@@ -129,7 +129,7 @@ fn full(steps: &[Step], quarantine_bytes: u64, quarantine_blocks: u64) {
     let limits = Limits { quarantine_bytes, quarantine_blocks, fill_bytes_max: u64::MAX, freed_fill: FREED };
     let arena = Full::new(FIRST, land.bytes(), tables(60_000, UNITS, 64), limits).expect("an arena");
     let mut model = Model::default();
-    let weight = |block: &Block| block.size.next_multiple_of(16) + 64;
+    let weight = |block: &Block| block.size.next_multiple_of(16) + 64 + Full::WAITING_BYTES;
     for step in steps {
         let mut list = Vec::new();
         match *step {

@@ -200,7 +200,7 @@ fn a_free_of_anything_else_is_told_apart() {
 #[test]
 fn freed_blocks_wait_their_turn_within_the_limits() {
     // Three blocks by number, then by bytes.
-    for limits in [limits(1 << 20, 3), limits(3 * (64 + 64), 100)] {
+    for limits in [limits(1 << 20, 3), limits(3 * (64 + 64 + Full::WAITING_BYTES), 100)] {
         let (land, full) = arena(2, limits);
         let blocks: Vec<u64> = (0..6).map(|_| full.allocate(&land, &request(64)).expect("room")).collect();
         for block in &blocks[..3] {

@@ -224,7 +224,8 @@ impl Options {
         Options { guard: level, ..self }
     }
 
-    /// With [`GuardLevel::Full`]: bytes of freed blocks that wait before their memory is used again; by default 64 MiB.
+    /// With [`GuardLevel::Full`]: so many bytes of memory are taken by freed blocks that wait, with
+    /// what is kept of them, before it is used again; by default 64 MiB.
     #[must_use]
     pub const fn quarantine_bytes(self, bytes: u64) -> Options {
         Options { quarantine_bytes: bytes, ..self }

@@ -95,7 +95,7 @@ pub const OPTIONS: &[RecorderOption] = &[
         flag: "quarantine",
         key: Key::Quarantine,
         value: Some("SIZE"),
-        help: "With --guard full: so many bytes of freed blocks wait before their memory is used again [default: 64M]",
+        help: "With --guard full: freed blocks that take so many bytes, with all that is kept of them, wait before their memory is used again [default: 64M]",
         hidden: false,
         read: size,
     },

@@ -81,9 +81,10 @@ fn start_parts(wanted: &Guarding) -> Level {
         rarely::start(wanted.one_in);
         return if closed { Level::Sampled } else { Level::Off };
     }
+    let waiting_max = wanted.quarantine_blocks.min(wanted.quarantine_bytes / Full::WEIGHT_LEAST);
     let full = FULL.start(
         addresses(|bytes| Land::reserve(bytes, Full::UNIT_BYTES as usize)),
-        (BYTES_PER_SLOT, Full::UNIT_BYTES),
+        (BYTES_PER_SLOT, Full::UNIT_BYTES, waiting_max),
         |land, tables| {
             let limits = Limits {
                 quarantine_bytes: wanted.quarantine_bytes,
@@ -113,14 +114,15 @@ fn start_closed(wanted: &Guarding) -> bool {
     if wanted.by_protection {
         land::close_by_protection();
     }
-    CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES), |land, tables| {
+    let is_sampled = wanted.level == Level::Sampled;
+    let waiting_max = wanted.quarantine_blocks.min(if is_sampled { SAMPLES_WAITING } else { u64::MAX });
+    CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES, waiting_max), |land, tables| {
         let mappings = process::mappings_max() / MAPPINGS_PER_BLOCK;
         let memory = process::memory_limit() / MEMORY_PART;
-        let is_sampled = wanted.level == Level::Sampled;
         let limits = ClosedLimits {
             live_blocks: if land.is_protected() { mappings } else { u64::MAX },
             live_bytes: wanted.memory_bytes.unwrap_or(if is_sampled { SAMPLES_BYTES } else { memory }),
-            freed_blocks: wanted.quarantine_blocks.min(if is_sampled { SAMPLES_WAITING } else { u64::MAX }),
+            freed_blocks: waiting_max,
             freed_bytes: u64::MAX,
             fill_bytes_max: wanted.fill_bytes,
         };

@@ -19,7 +19,7 @@ pub struct Guarding {
     pub memory_bytes: Option<u64>,
     /// Pages are closed by their protection, even where the kernel has something better.
     pub by_protection: bool,
-    /// Bytes of freed blocks that wait, where they do.
+    /// Bytes that freed blocks take which wait, where they do, with what is kept of them.
     pub quarantine_bytes: u64,
     /// Blocks that wait at most.
     pub quarantine_blocks: u64,

@@ -14,6 +14,11 @@ const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
 /// Bits of an address within its page.
 const PAGE_MASK: u64 = 4095;
 
+/// Places of a ring in which so many wait: a power of two, of which half is used. A ring is gone round, so that all of it is touched.
+fn places_for(waiting_max: u64) -> u64 {
+    waiting_max.clamp(1, guard::QUARANTINE_BLOCKS).saturating_mul(2).next_power_of_two()
+}
+
 /// A range of addresses and who cuts it.
 pub(crate) struct GuardedRange<A> {
     pub(crate) land: Land,
@@ -113,11 +118,12 @@ impl<A: Sync + Send> OwnMemory<A> {
         }
     }
 
-    /// Makes it of a range, with a row for so many bytes and a word for so many. False if there is no memory for that.
+    /// Makes it of a range, with a row for so many bytes, a word for so many, and room for so many blocks that wait. False if there is no
+    /// memory for that.
     pub(crate) fn start(
         &self,
         land: Option<Land>,
-        (bytes_per_slot, bytes_per_unit): (u64, u64),
+        (bytes_per_slot, bytes_per_unit, waiting_max): (u64, u64, u64),
         make: impl FnOnce(&Land, Tables) -> Option<A>,
     ) -> bool {
         let Some(mut starting) = Starting::claim(&self.phase) else { return false };
@@ -126,7 +132,7 @@ impl<A: Sync + Send> OwnMemory<A> {
             let tables = Tables {
                 slots: self.slots.map(count(bytes_per_slot)?)?,
                 units: self.units.map(count(bytes_per_unit)?)?,
-                queue: self.queue.map(u32::try_from(guard::QUARANTINE_BLOCKS.saturating_mul(2)).ok()?)?,
+                queue: self.queue.map(u32::try_from(places_for(waiting_max)).ok()?)?,
             };
             Some(GuardedRange { land, arena: make(&land, tables)? })
         });

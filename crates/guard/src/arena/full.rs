@@ -94,6 +94,10 @@ impl Full {
     pub const UNIT_BYTES: u64 = 1 << 16;
     /// Between two blocks at least.
     pub const GAP_BYTES: u64 = 64;
+    /// What a block that waits takes beside its bytes and what lies around it: its row, and two places of the ring, of which half is used.
+    pub const WAITING_BYTES: u64 = (size_of::<Slot>() + 2 * size_of::<AtomicU64>()) as u64;
+    /// Nothing that waits takes less.
+    pub const WEIGHT_LEAST: u64 = Self::GAP_BYTES + Self::WAITING_BYTES;
 
     /// An arena of so many bytes from this address on, a multiple of [`Full::UNIT_BYTES`]: memory of zeros that may be read and
     /// written and that nobody else uses. `None` if the tables are none, or the addresses are none.
@@ -149,7 +153,7 @@ impl Full {
         room.checked_add(self.gap_bytes)?.checked_add(alignment.saturating_sub(GRAIN_BYTES))
     }
 
-    /// How much may wait from now on. What is too much goes as further blocks are freed, or by [`drain`](Self::drain).
+    /// How much may wait from now on, in bytes of memory that are taken for it. What is too much goes as further blocks are freed, or by [`drain`](Self::drain).
     pub fn set_limits(&self, quarantine_bytes: u64, quarantine_blocks: u64) {
         self.bytes_max.store(quarantine_bytes, Ordering::Relaxed);
         self.blocks_max.store(quarantine_blocks.min(self.store.waiting_max()), Ordering::Relaxed);
@@ -164,6 +168,7 @@ impl Full {
         let class = class_for(need);
         let number = self.store.pop_free(class).map_or_else(|| self.cut(class), Ok)?;
         let slot = self.store.slot(number).ok_or(Refused::NoRoom)?;
+        self.fetch_below(memory, slot);
         let clean = slot.put_begun().has(flag::CLEAN);
         let (home, _) = slot.home();
         let home = self.store.first().wrapping_add(home);
@@ -293,13 +298,30 @@ impl Full {
             self.store.fetch_slot(number);
         }
         if let Some(slot) = self.store.waiting_behind(BLOCK_AHEAD).and_then(|number| self.store.slot(number)) {
-            let (home, class) = slot.home();
-            let first = self.store.first().wrapping_add(home);
-            memory.fetch_soon(first);
-            memory.fetch_soon(first.wrapping_add(LINE_BYTES));
-            if run_bytes(class) > 2 * LINE_BYTES {
-                memory.fetch_soon(first.wrapping_add(2 * LINE_BYTES));
-                memory.fetch_soon(first.wrapping_add(3 * LINE_BYTES));
+            self.fetch_run(memory, slot);
+        }
+    }
+
+    /// Starts to load what lies in the run of this row.
+    #[inline(always)]
+    fn fetch_run(&self, memory: &impl System, slot: &Slot) {
+        let (home, class) = slot.home();
+        let first = self.store.first().wrapping_add(home);
+        memory.fetch_soon(first);
+        memory.fetch_soon(first.wrapping_add(LINE_BYTES));
+        if run_bytes(class) > 2 * LINE_BYTES {
+            memory.fetch_soon(first.wrapping_add(2 * LINE_BYTES));
+            memory.fetch_soon(first.wrapping_add(3 * LINE_BYTES));
+        }
+    }
+
+    /// What lies below a run that was taken off its stack is handed out next: it is loaded, and the row below that.
+    #[inline(always)]
+    fn fetch_below(&self, memory: &impl System, taken: &Slot) {
+        if let Some(below) = taken.link().checked_sub(1).and_then(|number| self.store.slot(number)) {
+            self.fetch_run(memory, below);
+            if let Some(next) = below.link().checked_sub(1) {
+                self.store.fetch_slot(next);
             }
         }
     }
@@ -327,10 +349,10 @@ impl Full {
         self.store.push_free_run(place.class, (number, slot));
     }
 
-    /// What is counted of a block that waits.
+    /// What is counted of a block that waits: all that is taken for it.
     #[inline(always)]
     fn weight(&self, size: u64) -> u64 {
-        self.need(size, GRAIN_BYTES).unwrap_or(u64::MAX)
+        self.need(size, GRAIN_BYTES).unwrap_or(u64::MAX).saturating_add(Self::WAITING_BYTES)
     }
 
     /// The row of the block in whose run this address lies.
@@ -464,9 +486,11 @@ impl Full {
 
     /// What it holds.
     pub fn counts(&self) -> FullCounts {
+        let waiting_blocks = self.store.waiting();
+        let in_tables = waiting_blocks.saturating_mul(Self::WAITING_BYTES);
         FullCounts {
-            waiting_blocks: self.store.waiting(),
-            waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed),
+            waiting_blocks,
+            waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed).saturating_sub(in_tables),
             slots: u64::from(self.store.slots_used()),
             range_bytes: self.store.used_bytes(),
             tables_bytes: self.store.tables_bytes(),

@@ -5,7 +5,8 @@
 /// How much is kept, and what is filled.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of freed blocks that wait, with the least that lies around them.
+    /// Bytes that freed blocks take which wait: their own, the least that lies around them, and
+    /// [`Full::WAITING_BYTES`](crate::Full::WAITING_BYTES) for each.
     pub quarantine_bytes: u64,
     /// How many of them; never more than half of the queue's places.
     pub quarantine_blocks: u64,
@@ -20,7 +21,7 @@ pub struct Limits {
 pub struct FullCounts {
     /// Blocks that wait.
     pub waiting_blocks: u64,
-    /// Their bytes, with the least that lies around them.
+    /// Their bytes, with the least that lies around them; what they have in the tables is counted there.
     pub waiting_bytes: u64,
     /// Rows that were ever used.
     pub slots: u64,

@@ -69,10 +69,6 @@ impl Links for Store {
         self.slot(number).map_or(0, Slot::link)
     }
 
-    fn fetch_soon(&self, number: u32) {
-        self.fetch_slot(number);
-    }
-
     fn set_next(&self, number: u32, next: u32) {
         if let Some(slot) = self.slot(number) {
             slot.set_link(next);
