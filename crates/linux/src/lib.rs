@@ -24,6 +24,7 @@ extern crate std;
 mod x86_64_linux {
     pub mod apart;
     pub mod clock;
+    mod coarse;
     pub mod context;
     mod debug_list;
     mod dynamic;

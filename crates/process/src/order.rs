@@ -200,7 +200,7 @@ impl Access<'_> {
     pub(crate) fn number_from(&mut self, least: u64) -> Option<u64> {
         let state = &self.state;
         let is_over = if self.is_usual || self.shared.settings().options.has(Options::TIME) {
-            !state.thread().step.is(self.shared.clock.coarse_ns())
+            !state.thread().step.is(self.shared.clock.step_ns())
         } else {
             let counter = self.shared.ledger().global(GlobalCounter::NextNumber).load(Ordering::Relaxed);
             counter.wrapping_sub(state.end_number) > OLD_LEASE && counter > state.end_number
