@@ -200,6 +200,7 @@ pub(crate) fn look_who_watches() {
         let is_direct = !is_watched && direct::is_possible();
         for (hook, _) in of_family(Family::C) {
             if let (Some(direct), Some(next)) = (DIRECT.get(hook), NEXT.get(hook)) {
+                let is_direct = is_direct && !is_looked_at(hook);
                 direct.store(if is_direct { next.load(Ordering::SeqCst) } else { 0 }, Ordering::SeqCst);
             }
         }
@@ -215,6 +216,11 @@ pub(crate) fn look_who_watches() {
             break;
         }
     }
+}
+
+/// Whether it is seen what is asked about blocks.
+fn is_looked_at(hook: usize) -> bool {
+    guard::is_on() && HOOKED.get(hook).is_some_and(|hooked| hooked.shape == Shape::Asks)
 }
 
 /// Whether what a C++ runtime's operators do can be done without them: nobody stands between them and glibc, and a block is not sampled

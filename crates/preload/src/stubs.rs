@@ -421,6 +421,7 @@ macro_rules! open_stub {
     };
 }
 
+/// Of what is asked and not recorded: where nobody looks at it, it goes on at once.
 macro_rules! jump_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
         #[unsafe(naked)]
@@ -433,6 +434,11 @@ macro_rules! jump_stub {
                 ".cfi_startproc",
                 "endbr64",
                 crate::offered::pass_where_over!(),
+                "mov rax, [rip + {direct} + 8 * {index}]",
+                "test rax, rax",
+                "je 4f",
+                "jmp rax",
+                "4:",
                 crate::stubs::save_call_frame!(176),
                 "mov edi, {index}",
                 "mov rsi, rsp",
@@ -444,6 +450,7 @@ macro_rules! jump_stub {
                 ".cfi_endproc",
                 index = const $index,
                 bypass = sym crate::next::BYPASS,
+                direct = sym crate::next::DIRECT,
                 before_call = sym crate::calls::before_call,
             )
         }

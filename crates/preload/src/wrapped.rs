@@ -167,7 +167,8 @@ pub(crate) fn look_who_watches() {
         for (hook, hooked) in HOOKED.iter().enumerate() {
             store(BYPASS.get(hook), hook, is_over && !is_watched);
             let comes_from_glibc = hooked.family == Family::C && is_glibc();
-            store(DIRECT.get(hook), hook, comes_from_glibc && !is_watched);
+            let is_looked_at = hooked.shape == Shape::Asks && guard::is_on();
+            store(DIRECT.get(hook), hook, comes_from_glibc && !is_watched && !is_looked_at);
         }
         // Who changes it meanwhile in another thread sees what was stored here, or is seen here.
         if state::is_watched() == is_watched {

@@ -103,6 +103,26 @@ pub fn remove_alone(cell: &AtomicU32, records: &impl Addresses, address: u64) ->
     Some(slot)
 }
 
+/// [`insert`], if the cell of the address's granule is vacant. False: it is not, or another thread was faster.
+#[inline(always)]
+pub fn insert_at_once(cell: &AtomicU32, slot: Slot) -> bool {
+    let seen = cell.load(Ordering::Relaxed);
+    is_vacant(seen) && cell.compare_exchange(seen, cell_of(slot), Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// [`remove`], if the address's granule is not divided. Finds nothing where another thread was faster, either.
+#[inline(always)]
+pub fn remove_at_once(
+    cell: &AtomicU32,
+    records: &impl Addresses,
+    address: u64,
+    remains: &impl Fn(Slot) -> u32,
+) -> Option<Slot> {
+    let seen = cell.load(Ordering::Acquire);
+    let slot = slot_in(seen).filter(|slot| records.address(*slot) == address)?;
+    cell.compare_exchange(seen, remains(slot), Ordering::AcqRel, Ordering::Acquire).ok().map(|_| slot)
+}
+
 /// Lets `address` lead to `slot`, whose record is complete.
 #[inline]
 pub fn insert(cells: &impl Cells, records: &impl Addresses, address: u64, slot: Slot) -> Insert {

@@ -129,12 +129,11 @@ impl Index {
         if !is_apart && !self.close_together.load(Ordering::Relaxed) {
             self.close_together.store(true, Ordering::SeqCst);
         }
-        match cell {
-            Some(cell) if !self.close_together.load(Ordering::Relaxed) && cells::insert_alone(cell, slot) => {
-                Insert::Done
-            }
-            _ => self.insert_with_others(records, address, slot),
-        }
+        let is_done = cell.is_some_and(|cell| match self.close_together.load(Ordering::Relaxed) {
+            false => cells::insert_alone(cell, slot),
+            true => cells::insert_at_once(cell, slot),
+        });
+        if is_done { Insert::Done } else { self.insert_with_others(records, address, slot) }
     }
 
     #[inline(never)]
@@ -153,13 +152,11 @@ impl Index {
         is_single: bool,
         remains: &impl Fn(Slot) -> u32,
     ) -> Option<Slot> {
-        if is_single
-            && !self.close_together.load(Ordering::Relaxed)
-            && let Some(slot) = cells::remove_alone(cell?, records, address)
-        {
-            return Some(slot);
-        }
-        self.remove_among_others(records, address, remains)
+        let found = match is_single && !self.close_together.load(Ordering::Relaxed) {
+            true => cells::remove_alone(cell?, records, address),
+            false => cells::remove_at_once(cell?, records, address, remains),
+        };
+        if found.is_some() { found } else { self.remove_among_others(records, address, remains) }
     }
 
     #[inline(never)]

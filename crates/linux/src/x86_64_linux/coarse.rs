@@ -6,7 +6,7 @@
 //! clock has moved on asks them, which costs a tenth of a call. What is found is compared again with what the function says, now and then:
 //! a page of another kind (a process that enters a time namespace gets one) is noticed.
 
-use crate::syscall::{self, Errno};
+use crate::syscall::{self, Errno, advice};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const PAGE_BYTES: usize = 4096;
@@ -87,16 +87,21 @@ unsafe fn words_at(place: usize) -> [u64; 2] {
     unsafe { [&(*words)[0], &(*words)[1]].map(|word| word.load(Ordering::Relaxed)) }
 }
 
-/// Whether it is a page of the kernel's own that can be read: one of any other mapping may go away. There the kernel will not copy for us
-/// what it can read, as it does of memory of every other kind.
+/// Whether it is a page of the kernel's own that can be read: one of any other mapping may go away. There the kernel refuses advice that it
+/// takes for every other kind of memory. (That is asked with a call which is made at the start anyway: a filter may end a process that makes
+/// another one.)
 fn is_kernels(page: usize) -> bool {
-    let mut word = [0u64];
-    let own = core::ptr::from_ref(&word).addr();
-    syscall::readable(page)
-        && syscall::copy_memory(page, &mut word) == Err(Errno::FAULT)
-        // It does at all.
-        && syscall::copy_memory(own, &mut [0u64]).is_ok()
+    let refuses = |page: usize| {
+        let place = core::ptr::with_exposed_provenance_mut(page & !PAGE_BYTES.wrapping_sub(1));
+        syscall::advise(place, PAGE_BYTES, advice::COLD) == Err(Errno::INVAL)
+    };
+    // A kernel before 5.4, or locked memory, refuses it everywhere.
+    let own = core::ptr::from_ref(&OWN).expose_provenance();
+    syscall::readable(page) && refuses(page) && !refuses(own)
 }
+
+/// Lies in a page of ours.
+static OWN: AtomicUsize = AtomicUsize::new(0);
 
 fn find_in(page: usize, clock: &dyn Fn() -> [u64; 2]) -> Option<usize> {
     let place_of = |word: usize| page.wrapping_add(word.wrapping_mul(size_of::<u64>()));

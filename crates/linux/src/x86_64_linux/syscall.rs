@@ -134,6 +134,8 @@ pub mod advice {
     pub const GUARD_INSTALL: usize = 102;
     /// Takes that back: zeros.
     pub const GUARD_REMOVE: usize = 103;
+    /// Not needed soon; says no more, and changes nothing (Linux 5.4).
+    pub const COLD: usize = 20;
     /// No huge pages.
     pub const NO_HUGE_PAGE: usize = 15;
     /// `MADV_HUGEPAGE`.
