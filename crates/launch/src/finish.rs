@@ -97,8 +97,10 @@ impl Shop {
     /// # Errors
     /// If it cannot be made.
     pub fn open(directory: &Path, ledgers: &Path, session: &str) -> Result<Shop, LaunchError> {
-        let workplace = Workplace::beside(&directory.join(SHOP)).map_err(LaunchError::NoWorkplace)?;
-        let note = Note::of_session(ledgers, session, workplace.path());
+        let wanted = directory.join(SHOP);
+        // Before it is there: who is killed in between leaves nothing that nobody knows of.
+        let note = Note::of_session(ledgers, session, &Workplace::place_beside(&wanted));
+        let workplace = Workplace::beside(&wanted).map_err(LaunchError::NoWorkplace)?;
         let at_work = AtWork::in_place(workplace.path(), Some(note));
         Ok(Shop { workplace: Arc::new(workplace), _at_work: at_work })
     }
@@ -140,8 +142,9 @@ impl Finisher {
                 self.write(ledger, pending, more, progress)?
             }
             None => {
+                let note = Note::new(live, &Workplace::place_beside(&wanted));
                 let pending = Pending::new(wanted).map_err(LaunchError::NoWorkplace)?;
-                let at_work = AtWork::in_place(pending.workplace(), Some(Note::new(live, pending.workplace())));
+                let at_work = AtWork::in_place(pending.workplace(), Some(note));
                 let written = self.write(ledger, pending, more, progress);
                 drop(at_work);
                 written?

@@ -184,10 +184,7 @@ impl Workplace {
     /// # Errors
     /// If it cannot be made.
     pub fn beside(wanted: &Path) -> io::Result<Workplace> {
-        let mut name = OsString::from(".");
-        name.push(wanted.file_name().unwrap_or_default());
-        name.push(format!(".{}{}", std::process::id(), ending::PART));
-        let path = wanted.with_file_name(name);
+        let path = Workplace::place_beside(wanted);
         let mut made = DirBuilder::new().mode(0o700).create(&path);
         // One that was killed had the number that we have now, as in containers, where numbers are small.
         if made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
@@ -199,6 +196,14 @@ impl Workplace {
         made?;
         let lock = File::open(&path).ok().and_then(|file| Lock::take(file, LockKind::Shared).ok());
         Ok(Workplace { path, _lock: lock })
+    }
+
+    /// Where [`Workplace::beside`] makes it.
+    pub fn place_beside(wanted: &Path) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(wanted.file_name().unwrap_or_default());
+        name.push(format!(".{}{}", std::process::id(), ending::PART));
+        wanted.with_file_name(name)
     }
 
     /// The directory.

@@ -1,7 +1,8 @@
 //! What lies beside the ledgers of a run: a sign that its `run` lives, notes of the recorder, and where a finished ledger
 //! is being written. And what is left of them when nobody needs them any more.
 //!
-//! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`, `SESSION.part`.
+//! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`, `SESSION.part`,
+//! both with `-PID` where another one lies there.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -157,6 +158,9 @@ impl Note {
 
     fn at(path: PathBuf, workplace: &Path) -> Note {
         let whole = std::path::absolute(workplace).unwrap_or_else(|_| workplace.to_owned());
+        // One that was killed a moment ago, and may not be known to be gone yet, has its workplace still: that is not to be forgotten.
+        let is_taken = fs::read_link(&path).is_ok_and(|other| other != whole && other.is_dir());
+        let path = if is_taken { beside_another(&path) } else { path };
         let _ = fs::remove_file(&path);
         let _ = std::os::unix::fs::symlink(whole, &path);
         Note(path)
@@ -174,6 +178,12 @@ impl Drop for Note {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// The name of a note where there is one already: this process's own.
+fn beside_another(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{}{}", std::process::id(), ending::PART))
 }
 
 fn note_of(live: &Path) -> PathBuf {
@@ -249,6 +259,8 @@ impl Remains {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::DirBuilderExt;
+
     use super::*;
 
     const SESSION: &str = "0123456789abcdef";
@@ -274,6 +286,28 @@ mod tests {
         assert!(!path.exists());
         fs::write(&path, text).expect("what a killed one leaves");
         assert_eq!(run_of(&directory, SESSION), None, "nobody holds it");
+        fs::remove_dir_all(directory.parent().expect("a base")).expect("removed");
+    }
+
+    #[test]
+    fn what_a_killed_one_was_writing_is_not_forgotten_by_the_next_that_writes() {
+        let directory = scratch("notes");
+        let output = directory.parent().expect("a base").join("output");
+        fs::create_dir(&output).expect("a directory");
+        // Two that were killed: their processes are gone, and so is the one's workplace.
+        let [gone, left] = [output.join(".ledgers.4194398.part"), output.join(".ledgers.4194399.part")];
+        fs::DirBuilder::new().mode(0o700).create(&left).expect("a workplace");
+        std::mem::forget(Note::of_session(&directory, SESSION, &gone));
+        std::mem::forget(Note::of_session(&directory, SESSION, &left));
+        let name = |note: &Note| note.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        let own = output.join(format!(".ledgers.{}.part", std::process::id()));
+        let note = Note::of_session(&directory, SESSION, &own);
+        assert_eq!(name(&note), Some(format!("{SESSION}-{}.part", std::process::id())));
+        drop(note);
+        let remains = Remains::of(&directory);
+        assert_eq!(remains.workplaces, std::slice::from_ref(&left));
+        remains.remove();
+        assert!(!left.exists() && !directory.exists());
         fs::remove_dir_all(directory.parent().expect("a base")).expect("removed");
     }
 

@@ -5,8 +5,8 @@
 //! tells that they are one.
 
 use crate::SHARED;
-use crate::emulated;
-use crate::hooked::{Family, HOOKED, Hook, Hooked, STUBS};
+use crate::hooked::{Family, HOOKED, Hook, Hooked, STUBS, Shape};
+use crate::{emulated, guard};
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use heapledger_linux::loader::{self, CodeFinder, Module};
