@@ -1,7 +1,9 @@
 //! Cells of the shadow map: neighbours in a granule, nodes that divide it, slots that are reused.
 
 use crate::{check, race};
-use heapledger_process::cells::{Addresses, Cells, GRANULE_BITS, IS_GONE, IS_NODE, Insert, insert, remove};
+use heapledger_process::cells::{
+    Addresses, Cells, GRANULE_BITS, IS_GONE, IS_NODE, Insert, insert, insert_at_once, remove, remove_at_once,
+};
 use heapledger_recorder::backend::Slot;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -67,11 +69,16 @@ impl Map {
     /// `publication::publish` stores it.
     fn enter(&self, address: u64, slot: u32) {
         self.addresses[slot as usize].store(address, Ordering::Relaxed);
-        assert_eq!(insert(self, self, address, Slot(slot)), Insert::Done, "a live block was pushed out");
+        // As `Index` does it: at once where that is possible.
+        if !self.granule(address).is_some_and(|cell| insert_at_once(cell, Slot(slot))) {
+            assert_eq!(insert(self, self, address, Slot(slot)), Insert::Done, "a live block was pushed out");
+        }
     }
 
     fn take_out(&self, address: u64, slot: u32) {
-        assert_eq!(remove(self, self, address, &remains), Some(Slot(slot)), "the block at {address:#x} is lost");
+        let at_once = self.granule(address).and_then(|cell| remove_at_once(cell, self, address, &remains));
+        let found = at_once.or_else(|| remove(self, self, address, &remains));
+        assert_eq!(found, Some(Slot(slot)), "the block at {address:#x} is lost");
     }
 }
 
