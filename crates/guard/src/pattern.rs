@@ -5,7 +5,7 @@
 
 /// What is read and written at once, at any address.
 pub(crate) const PATTERN_BYTES: u64 = 16;
-/// Where there is more, four of them are a step: what goes round a loop is a third less.
+/// Where there is more, four of them are a step: there is less to do for the loop.
 pub(crate) const STEP_BYTES: u64 = 4 * PATTERN_BYTES;
 
 /// Starts to load what lies there, of this process, into the cache. Does nothing where nothing is mapped, or where there is no cache.

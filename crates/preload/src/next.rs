@@ -194,6 +194,12 @@ pub(crate) fn look_who_watches() {
     const TRIES: u32 = 100;
     for tried in 0..=TRIES {
         let is_watched = state::is_watched() || tried == TRIES;
+        // Before anybody gets a guarded block, of which the allocator cannot say how long it is.
+        for hook in (0..HOOKED.len()).filter(|hook| is_looked_at(*hook)) {
+            if let Some(direct) = DIRECT.get(hook) {
+                direct.store(0, Ordering::SeqCst);
+            }
+        }
         let free =
             if is_watched { 0 } else { NEXT.get(Hook::Free as usize).map_or(0, |next| next.load(Ordering::SeqCst)) };
         FREE.store(free, Ordering::SeqCst);

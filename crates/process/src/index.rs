@@ -154,7 +154,8 @@ impl Index {
     ) -> Option<Slot> {
         let found = match is_single && !self.close_together.load(Ordering::Relaxed) {
             true => cells::remove_alone(cell?, records, address),
-            false => cells::remove_at_once(cell?, records, address, remains),
+            // With others, its leaf may have been made since.
+            false => cell.and_then(|cell| cells::remove_at_once(cell, records, address, remains)),
         };
         if found.is_some() { found } else { self.remove_among_others(records, address, remains) }
     }

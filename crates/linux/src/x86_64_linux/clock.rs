@@ -205,8 +205,9 @@ mod tests {
         // Nothing is looked for where the vDSO cannot be, and pages of ours are none of the kernel's.
         clock.coarse.find(4096, &|| [0, 0]);
         assert_eq!(clock.coarse.read_ns(), None);
-        let (clock, page) = (Clock::new(), std::vec![0u64; 4096]);
-        clock.coarse.find(page.as_ptr().expose_provenance() + 8 * 2048, &|| [0, 0]);
+        let (clock, mut pages) = (Clock::new(), std::vec![0u64; 4096]);
+        pages[1000..1002].copy_from_slice(&[7, 9]);
+        clock.coarse.find(pages.as_ptr().expose_provenance() + 8 * 2048, &|| [7, 9]);
         assert_eq!(clock.coarse.read_ns(), None);
     }
 }

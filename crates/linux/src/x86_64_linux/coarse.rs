@@ -42,8 +42,8 @@ impl CoarseWords {
         self.0.store(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The clock, if the words are known, in nanoseconds. While the kernel changes them it may be another figure, but is never the one of
-    /// before and not the one of after by chance: seconds and nanoseconds of two steps that follow each other.
+    /// The clock, if the words are known, in nanoseconds. Where a second begins while they are read, it may be seconds of one step and
+    /// nanoseconds of the next: a second off, and so no step that is asked about, unless one was at the very same nanosecond of the second before.
     #[inline(always)]
     pub(super) fn read_ns(&self) -> Option<u64> {
         let place = self.0.load(Ordering::Relaxed);
