@@ -152,10 +152,11 @@ impl Index {
         is_single: bool,
         remains: &impl Fn(Slot) -> u32,
     ) -> Option<Slot> {
+        // With others, its leaf may have been made since.
+        let Some(cell) = cell else { return self.remove_among_others(records, address, remains) };
         let found = match is_single && !self.close_together.load(Ordering::Relaxed) {
-            true => cells::remove_alone(cell?, records, address),
-            // With others, its leaf may have been made since.
-            false => cell.and_then(|cell| cells::remove_at_once(cell, records, address, remains)),
+            true => cells::remove_alone(cell, records, address),
+            false => cells::remove_at_once(cell, records, address, remains),
         };
         if found.is_some() { found } else { self.remove_among_others(records, address, remains) }
     }

@@ -35,7 +35,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
 use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind, Ticks};
-use heapledger_linux::clock::Clock;
+use heapledger_linux::clock::{Clock, thread_ran_ns};
 use heapledger_linux::{apart, syscall};
 use heapledger_recorder::backend::Slot;
 
@@ -307,7 +307,7 @@ impl Shared {
         /// Sooner if the ledger has grown since: then the tables outside have, too.
         const ONE_PART_IN_IF_GROWN: u64 = 50;
         const PAUSE_NS_MAX: u64 = 1_000_000_000;
-        let begin_ns = self.clock.now_ns();
+        let (begin_ns, ran_ns) = (self.clock.now_ns(), thread_ran_ns());
         let due_ns = self.next_measure_ns.swap(u64::MAX, Ordering::Relaxed);
         if due_ns == u64::MAX && !all {
             return; // another thread is at it, and will set it
@@ -327,8 +327,12 @@ impl Shared {
         put(GlobalCounter::PrivateBytes, [states, tables, shadow].iter().chain(&others).sum());
         self.note_figures(ticks(begin_ns));
         let end_ns = self.clock.now_ns();
-        // This thread may have waited for a processor meanwhile.
-        let pause_ns = |part: u64| part.saturating_mul(end_ns.saturating_sub(begin_ns)).min(PAUSE_NS_MAX);
+        // What this thread may have waited for a processor meanwhile does not count: on a busy machine the figures would stay those of
+        // long ago.
+        let took_ns = ran_ns
+            .zip(thread_ran_ns())
+            .map_or(end_ns.saturating_sub(begin_ns), |(first, last)| last.saturating_sub(first));
+        let pause_ns = |part: u64| part.saturating_mul(took_ns).min(PAUSE_NS_MAX);
         self.next_measure_if_grown_ns.store(end_ns.wrapping_add(pause_ns(ONE_PART_IN_IF_GROWN)), Ordering::Relaxed);
         self.next_measure_ns.store(end_ns.wrapping_add(pause_ns(ONE_PART_IN)), Ordering::Relaxed);
     }

@@ -21,9 +21,8 @@ use super::watched::{Watched, edges};
 use super::{bytes, edges_around, fill_edges, filled_around};
 use crate::alone::add;
 use crate::memory::Memory;
-use core::sync::atomic::fence;
-
 use crate::sync::{AtomicU64, Ordering};
+use core::sync::atomic::fence;
 
 /// What small runs are multiples of, and every block is aligned to at least.
 const GRAIN_BYTES: u64 = 16;
@@ -160,6 +159,7 @@ impl Full {
     }
 
     /// A block, as it was asked for.
+    #[inline(always)]
     pub fn allocate(&self, memory: &impl System, request: &Request) -> Result<u64, Refused> {
         if !request.alignment.is_power_of_two() || request.alignment > ALIGNMENT_MAX {
             return Err(Refused::TooLarge);

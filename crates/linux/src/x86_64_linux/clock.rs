@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const MONOTONIC: usize = 1;
 const MONOTONIC_COARSE: usize = 6;
 const REALTIME: usize = 0;
+const THREAD_CPU_TIME: usize = 3;
 
 /// A moment that was read from the precise clock.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +154,11 @@ impl Clock {
         let status = unsafe { core::mem::transmute::<usize, ClockGettime>(function)(which, &mut time) };
         (status == 0).then_some(time)
     }
+}
+
+/// How long this thread has run on a processor, in nanoseconds; `None` if the kernel does not say. A system call.
+pub fn thread_ran_ns() -> Option<u64> {
+    Some(syscall::clock(THREAD_CPU_TIME)).filter(|ns| *ns != 0)
 }
 
 impl Default for Clock {

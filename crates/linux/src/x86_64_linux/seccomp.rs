@@ -14,7 +14,7 @@ pub type Instruction = [u8; 8];
 pub const INSTRUCTIONS_MAX: usize = 4096;
 
 /// The calls that the recorder makes while it records, once it has begun. Addresses and lengths are left out: no filter looks at them.
-const NEEDED: [(usize, [usize; 3]); 21] = [
+const NEEDED: [(usize, [usize; 3]); 22] = [
     (number::RT_SIGPROCMASK, [2, 0, 0]),
     (number::FUTEX, [0, 129, 1]),
     (number::MMAP, [0, 4096, 3]),
@@ -34,6 +34,8 @@ const NEEDED: [(usize, [usize; 3]); 21] = [
     (number::SIGALTSTACK, [0, 0, 0]),
     (number::STATFS, [0, 0, 0]),
     (number::CLOCK_GETTIME, [0, 0, 0]),
+    // How long a thread has run.
+    (number::CLOCK_GETTIME, [3, 0, 0]),
     (number::READLINK, [0, 0, 0]),
     (number::GETCWD, [0, 0, 0]),
     // What the history holds is looked at when a block is freed that nobody knows.
