@@ -73,6 +73,8 @@ pub struct NamingOptions {
     /// When to stop looking into debug information; functions still get the names of their symbols, until they are
     /// asked for again.
     pub deadline: Option<Instant>,
+    /// Whether the symbols' names will do, which are there at once: as if the deadline had passed.
+    pub from_symbols: bool,
 }
 
 /// Finds names in batches and remembers them.
@@ -187,26 +189,22 @@ impl<'a> Names<'a> {
             self.damaged += u64::from(stack.damaged);
             ids.extend(stack.codes);
         }
-        self.resolve_ids(ids, options, progress)
+        self.resolve_codes(ids, options, progress)
     }
 
     /// The same for code addresses by their numbers.
-    pub(crate) fn resolve_codes(
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve_codes(
         &mut self,
         ids: impl IntoIterator<Item = CodeId>,
-        progress: &mut dyn FnMut(f32),
-    ) -> Result<(), SourceError> {
-        self.resolve_ids(ids.into_iter().collect(), NamingOptions::default(), progress)
-    }
-
-    fn resolve_ids(
-        &mut self,
-        ids: BTreeSet<CodeId>,
         options: NamingOptions,
         progress: &mut dyn FnMut(f32),
     ) -> Result<(), SourceError> {
         let mut wanted: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
         let mut generated: BTreeSet<u64> = BTreeSet::new();
+        let ids: BTreeSet<CodeId> = ids.into_iter().collect();
         let known: u64 = ids.len() as u64;
         let mut shown = BTreeSet::new();
         for id in ids {
@@ -252,7 +250,11 @@ impl<'a> Names<'a> {
                 let part = part as f32 / of.max(1) as f32 * offsets.len() as f32;
                 progress((done as f32 + part) / known.max(1) as f32);
             };
-            let resolved = self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline);
+            let resolved = if options.from_symbols {
+                self.symbolizer.resolve_from_symbols(&id, &addresses)
+            } else {
+                self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline)
+            };
             done += offsets.len();
             for (offset, resolved) in offsets.into_iter().zip(resolved) {
                 self.frames.insert(Code { module: Some(row), offset }, resolved);

@@ -46,7 +46,7 @@ fn a_name_found_in_haste_is_replaced() {
     let mut names =
         Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
     let mut name = |deadline: Option<Instant>| -> NamedFrame {
-        names.resolve([site], NamingOptions { source_text: false, deadline }, &mut |_| {}).expect("readable");
+        names.resolve([site], NamingOptions { deadline, ..NamingOptions::default() }, &mut |_| {}).expect("readable");
         let stack = names.stack(site).expect("readable");
         stack.frames.last().expect("a frame").clone()
     };

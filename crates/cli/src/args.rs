@@ -87,7 +87,11 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
     if arguments.len() <= 1 {
         return Err(show(TEACH));
     }
-    let parsed = help::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let first = arguments.get(1).map(|first| first.as_encoded_bytes());
+    let names_command =
+        first.is_some_and(|first| first != b"help" && first.first().is_some_and(u8::is_ascii_alphabetic));
+    let command = if names_command { help::plain_command() } else { help::command() };
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&help::emphasized(&error.to_string())),
         _ => {

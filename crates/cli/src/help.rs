@@ -38,9 +38,14 @@ Examples:
   heapledger dump heapledger.jq.PID.hl   what is still allocated, and by what
   heapledger stats PID                   totals of a program that is running";
 
+/// The command line, without the help of all commands together: who runs one command need not wait for that.
+pub(crate) fn plain_command() -> Command {
+    Cli::command().term_width(terminal::width().min(WIDTH))
+}
+
 /// The command line, with the help of all commands.
 pub(crate) fn command() -> Command {
-    let mut command = Cli::command().term_width(terminal::width().min(WIDTH));
+    let mut command = plain_command();
     // `help` is added when it is built.
     command.build();
     let list = list(&command);

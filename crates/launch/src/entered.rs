@@ -7,9 +7,9 @@ use heapledger_format::errors::{ERROR_BYTES_MAX, ErrorEntry, ErrorKind};
 
 use crate::keep::Keeper;
 
-/// Between two looks at how many errors there are. A look reads the header of the ledger, and nothing else as long as
-/// there are none.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two looks at how many errors there are, at most. A look reads the header of the ledger, and nothing else as long as
+/// there are none. What costs is to wake up for it: where somebody woke for something else after half of it, it is looked then.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Errors of a program that nobody has been told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl<'a> Reports<'a> {
     /// Looks, if it is time.
     pub(crate) fn look(&mut self, keeper: &Keeper) {
         let now = Instant::now();
-        if self.is_on && now >= self.next_look {
+        if self.is_on && now + LOOK_EVERY / 2 >= self.next_look {
             self.next_look = now + LOOK_EVERY;
             self.look_now(keeper, false);
         }

@@ -66,6 +66,8 @@ pub struct Written {
     pub instead_of: Option<PathBuf>,
     /// Its size.
     pub bytes: u64,
+    /// Elements that were being written when the program ended, which it has not.
+    pub in_flight: u64,
 }
 
 /// How ledgers are finished.
@@ -175,9 +177,10 @@ impl Finisher {
         let temporary = pending.temporary();
         let finished = heapledger_source::finish_with(ledger, &temporary, More { pairs: &all, ..more }, progress);
         let wanted = pending.wanted().to_owned();
-        let bytes = finished.map_err(|error| plain(error, &wanted))?.bytes;
+        let finished = finished.map_err(|error| plain(error, &wanted))?;
         let path = pending.place(self.force, &mut self.fresh).map_err(LaunchError::of(&wanted))?;
-        Ok(Written { instead_of: (path != wanted).then_some(wanted), path, bytes })
+        let instead_of = (path != wanted).then_some(wanted);
+        Ok(Written { instead_of, path, bytes: finished.bytes, in_flight: finished.in_flight })
     }
 }
 

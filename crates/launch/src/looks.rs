@@ -1,7 +1,7 @@
 //! Looks at a program from outside while it runs: what its ledger says that lives, and what memory its process has.
 //!
 //! Nothing of it costs the program anything: the header of its ledger and the totals of its threads are read from the file, the rest the
-//! kernel says. A look that takes long is made less often, so that not more than a hundredth of a processor goes into it.
+//! kernel says. A look that takes long is made less often, so that with waking up for it about a hundredth of a processor goes into it at most.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,8 +19,11 @@ use crate::keep::Kept;
 
 /// Between two looks, however coarse the curve is by now.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A look may take one part in so many of the time.
-const ONE_PART_IN: u32 = 100;
+/// A look may take one part in so many of the time; to wake up for it takes as much again.
+const ONE_PART_IN: u32 = 300;
+/// The same at the beginning, for so long: a short program's curve is to have more than a few points.
+const ONE_PART_IN_AT_FIRST: u32 = 100;
+const AT_FIRST: Duration = Duration::from_millis(500);
 /// Bytes of totals read at a time.
 const READ_BYTES: usize = 64 << 10;
 /// Most bytes of what the kernel says of a process.
@@ -31,7 +34,10 @@ pub(crate) struct Looks {
     status: Option<File>,
     stat: Option<File>,
     exe: PathBuf,
+    since: Instant,
     next: Instant,
+    /// Between the last look and that.
+    pause: Duration,
     /// How long the last look took, a wait for a processor included.
     took: Duration,
 }
@@ -82,7 +88,15 @@ impl Looks {
     pub(crate) fn at(pid: i32) -> Looks {
         let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
         let exe = PathBuf::from(format!("/proc/{pid}/exe"));
-        Looks { status: open("status"), stat: open("stat"), exe, next: Instant::now(), took: Duration::ZERO }
+        Looks {
+            status: open("status"),
+            stat: open("stat"),
+            exe,
+            since: Instant::now(),
+            next: Instant::now(),
+            pause: Duration::ZERO,
+            took: Duration::ZERO,
+        }
     }
 
     /// How long nothing need be looked at.
@@ -93,16 +107,19 @@ impl Looks {
     /// Looks, if it is time.
     pub(crate) fn look(&mut self, kept: &mut Kept) {
         let now = Instant::now();
-        if now < self.next {
+        // Whoever woke for something else shortly before need not wake again.
+        if now + self.pause / 8 < self.next {
             return;
         }
         self.look_now(kept, true);
         let width = kept.curve.as_ref().map_or(Duration::ZERO, KeptCurve::width);
         // Where it had to wait for a processor, the look before says better what it takes.
         let took = now.elapsed();
-        let least = took.min(self.took).saturating_mul(ONE_PART_IN);
+        let part = if self.since.elapsed() < AT_FIRST { ONE_PART_IN_AT_FIRST } else { ONE_PART_IN };
+        let least = took.min(self.took).saturating_mul(part);
         self.took = took;
-        self.next = now + width.clamp(Duration::from_millis(10), PAUSE_MAX).max(least);
+        self.pause = width.clamp(Duration::from_millis(10), PAUSE_MAX).max(least);
+        self.next = now + self.pause;
     }
 
     /// Looks at once. `runs`: the program is that of this ledger still.
@@ -124,7 +141,8 @@ impl Looks {
 
     fn memory(&self) -> ProcessMemory {
         let text = |file: &Option<File>| {
-            let mut bytes = [0; PROC_BYTES];
+            // Not on the stack: whoever started us may have left us little of that.
+            let mut bytes = vec![0; PROC_BYTES];
             let there = file.as_ref()?.read_at(&mut bytes, 0).ok()?;
             Some(String::from_utf8_lossy(bytes.get(..there)?).into_owned())
         };
@@ -198,11 +216,12 @@ struct Rest {
 
 impl Rest {
     fn read(kept: &Kept, codec: Codec) -> Option<Rest> {
+        let first = counter_at(codec.word, 0);
+        let mut bytes = vec![0; counter_at(codec.word, GlobalCounter::ALL.len()) - first];
+        kept.read(&mut bytes, first as u64)?;
         let counter = |counter: GlobalCounter| {
-            let mut bytes = [0; 8];
-            let word = bytes.get_mut(..codec.word.bytes())?;
-            kept.read(word, counter_at(codec.word, counter as usize) as u64)?;
-            Some(codec.word(word, 0))
+            let at = counter_at(codec.word, counter as usize) - first;
+            bytes.get(at..at + codec.word.bytes()).map(|word| codec.word(word, 0))
         };
         Some(Rest {
             peak_bytes: counter(GlobalCounter::PeakBytes)?,

@@ -174,6 +174,23 @@ impl Symbolizer {
         addresses.iter().map(|at| module.known.get(at).or_else(|| hasty.get(at)).cloned().unwrap_or_default()).collect()
     }
 
+    /// The same from symbol tables alone, at once: no debug information is opened for it. Where there is some, the answers are
+    /// [hasty](Resolved::hasty).
+    pub fn resolve_from_symbols(&mut self, module: &ModuleId<'_>, addresses: &[u64]) -> Vec<Resolved> {
+        let key = self.open(module);
+        let interner = &self.interner;
+        let Some(module) = self.modules.get_mut(&key) else { return vec![Resolved::default(); addresses.len()] };
+        let hasty = self.options.level == Level::Full
+            && module.located.debug.as_ref().is_some_and(|image| image.has_debug_info());
+        let images = module.located.images();
+        let symbols = module.symbols.get_or_insert_with(|| SymbolTable::read(&images));
+        let named = |at: &u64| {
+            let frame = || Vec::from_iter(symbol_frame(symbols, interner, *at));
+            module.known.get(at).cloned().unwrap_or_else(|| Resolved { frames: Arc::from(frame()), hasty })
+        };
+        addresses.iter().map(named).collect()
+    }
+
     /// What was found for a module. Opens it if no address of it was asked for yet; what
     /// its debug information holds is only known after [`Symbolizer::resolve`].
     pub fn status(&mut self, module: &ModuleId<'_>) -> ModuleStatus {

@@ -14,7 +14,7 @@ use super::rows;
 use super::stacks::{holds_frame, of_path, without_parameters};
 use super::value::Value;
 use crate::fields::{Field, Op, Type};
-use crate::{NamedFrame, Names};
+use crate::{NamedFrame, Names, NamingOptions};
 
 /// Names that are shown where none is like the one that was asked for.
 const SHOWN: usize = 5;
@@ -181,7 +181,7 @@ impl Filter {
             return Ok(found);
         }
         let ids = (1..u32::try_from(codes).unwrap_or(u32::MAX)).map(CodeId);
-        names.resolve_codes(ids.clone(), progress)?;
+        names.resolve_codes(ids.clone(), NamingOptions::default(), progress)?;
         let (mut functions, mut files) = (BTreeSet::new(), BTreeSet::new());
         for id in ids {
             for frame in names.frames(id)? {

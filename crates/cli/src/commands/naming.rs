@@ -126,7 +126,7 @@ impl SourceText {
 /// Finds names of all that will be shown.
 pub(crate) fn find_names(names: &mut Names<'_>, sites: impl Iterator<Item = Site>, text: SourceText) -> Result<()> {
     let mut progress = Progress::new("finding names");
-    let options = NamingOptions { source_text: text == SourceText::Shown, deadline: None };
+    let options = NamingOptions { source_text: text == SourceText::Shown, ..NamingOptions::default() };
     names.resolve(sites, options, &mut |part| progress.show(part))?;
     Ok(())
 }

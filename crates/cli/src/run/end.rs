@@ -107,7 +107,9 @@ pub(crate) fn finish(
         tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));
     } else if !arguments.quiet {
         // After the ledger is safe: whatever goes wrong here costs no more than these lines.
-        match figures(&ledger, outcome.ended.span, &written.path) {
+        // What is finished has only what lives, without the gaps; but what was being written at a kill it has not.
+        let compact = if written.in_flight == 0 { Ledger::open(&written.path).ok() } else { None };
+        match figures(compact.as_ref().unwrap_or(&ledger), outcome.ended.span, &written.path) {
             Ok(figures) => {
                 let told = if arguments.errors_told() == ErrorsTold::Quiet { 0 } else { errors };
                 let figures = figures.with_errors(told);

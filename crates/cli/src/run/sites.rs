@@ -7,8 +7,8 @@ use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
 use heapledger_analysis::{Names, NamingOptions, Note};
 use heapledger_format::Site;
-use heapledger_report::{Paint, RunSite, RunSites, callers, nameless, sentence};
-use heapledger_source::Ledger;
+use heapledger_report::{Paint, RunSite, RunSites, callers, levels_in_line, nameless, sentence};
+use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 
 use crate::commands::naming::perf_map;
@@ -52,7 +52,7 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     let mut names = Names::new(ledger, symbolizer, SourceReader::new(None))?;
     let [least, most] = NAMING;
     let naming = (span / NAMING_PART).clamp(least, most);
-    let options = NamingOptions { source_text: false, deadline: Some(Instant::now() + naming) };
+    let options = NamingOptions { deadline: Some(Instant::now() + naming), ..NamingOptions::default() };
     // What is shown for certain first: time may run out.
     let mut wanted: Vec<Site> = Vec::new();
     let mut seen = HashSet::new();
@@ -63,7 +63,7 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     {
         wanted.extend(sites.map(|sum| sum.site).filter(|site| seen.insert(*site)));
     }
-    names.resolve(wanted, options, &mut |_| {})?;
+    name_lines(&mut names, &wanted, options)?;
     let mut lacking = BTreeSet::new();
     let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
         let mut lines: Vec<(u64, RunSite, Site)> = Vec::new();
@@ -100,6 +100,25 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
         temporary_blocks: sums.total.temporary_blocks,
         has_peak: sums.is_whole && sums.total.peak_blocks > 0,
     })
+}
+
+/// Names what is in the lines of these sites: all frames from symbol tables, which takes no time, and then from debug information those
+/// that a line shows. So nobody waits for that of the C library, which is in every stack and in no line.
+fn name_lines(names: &mut Names<'_>, sites: &[Site], options: NamingOptions) -> Result<(), SourceError> {
+    names.resolve(sites.iter().copied(), NamingOptions { from_symbols: true, ..options }, &mut |_| {})?;
+    let mut known = BTreeSet::new();
+    loop {
+        let mut wanted = Vec::new();
+        for site in sites {
+            let levels = levels_in_line(&names.stack(*site)?);
+            wanted.extend(names.codes(*site)?.into_iter().take(levels).filter(|code| known.insert(*code)));
+        }
+        // A better name of one may show that the line goes on.
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        names.resolve_codes(wanted, options, &mut |_| {})?;
+    }
 }
 
 /// Bytes and blocks of a site, by the figure that is asked about.

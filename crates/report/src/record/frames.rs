@@ -213,7 +213,7 @@ pub fn callers(stack: &NamedStack, paint: Paint) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut guessed = false;
     let tells_modules = stack.shown().any(|frame| frame.module.is_some());
-    for frame in in_line(stack, paint) {
+    for frame in in_line(stack, paint).0 {
         let Some(frame) = frame else {
             parts.push("…".to_owned());
             continue;
@@ -236,7 +236,7 @@ pub fn callers(stack: &NamedStack, paint: Paint) -> String {
 
 /// Modules of which [`callers`] shows code without a name.
 pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
-    let shown = in_line(stack, Paint::default()).into_iter().flatten();
+    let shown = in_line(stack, Paint::default()).0.into_iter().flatten();
     shown
         .filter(|frame| frame.function.is_none())
         .filter_map(|frame| frame.module.clone())
@@ -244,14 +244,25 @@ pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
         .into_iter()
 }
 
-/// The frames that [`callers`] shows, with `None` for those that are left out.
-fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
+/// How many of its code addresses, from the innermost on, decide what [`callers`] shows, if those further out have the names of their
+/// symbols at least.
+pub fn levels_in_line(stack: &NamedStack) -> usize {
+    let Some(end) = in_line(stack, Paint::default()).1 else { return stack.levels().count() };
+    let is_end = |frame: &NamedFrame| std::ptr::eq(frame, end);
+    let before = stack.levels().take_while(|level| !level.iter().any(is_end)).count();
+    let begins_level = stack.levels().nth(before).and_then(<[_]>::first).is_some_and(is_end);
+    before + usize::from(!begins_level)
+}
+
+/// The frames that [`callers`] shows, with `None` for those that are left out; and the first that was not looked at, but for whether it
+/// is of a script.
+fn in_line(stack: &NamedStack, paint: Paint) -> (Vec<Option<&NamedFrame>>, Option<&NamedFrame>) {
     let holders = Holders::default();
     let wrappers = stack.shown().take_while(|frame| !holders.holds(frame)).count();
     let skips = wrappers != stack.shown().count();
     let wrappers = if skips { wrappers } else { 0 };
     let mut line: Vec<Option<&NamedFrame>> = Vec::new();
-    let mut last = None;
+    let (mut last, mut end) = (None, None);
     for frame in stack.shown().skip(wrappers) {
         let name = name_of(frame, paint);
         if last.as_ref() == Some(&name) {
@@ -265,6 +276,7 @@ fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
         if line.len() == LINE_FRAMES
             || !line.is_empty() && begins_program(frame.function.as_deref().unwrap_or_default())
         {
+            end = Some(frame);
             break;
         }
         line.push(Some(frame));
@@ -280,7 +292,7 @@ fn in_line(stack: &NamedStack, paint: Paint) -> Vec<Option<&NamedFrame>> {
         line.truncate(1);
         line.extend([None, Some(script)]);
     }
-    line
+    (line, end)
 }
 
 /// Names with which engines begin those of their own parts, and of the libraries that belong to the language.

@@ -36,7 +36,7 @@ impl<'a> Namer<'a> {
     /// # Errors
     /// If the ledger cannot be read.
     pub fn sites(&mut self, sites: &[Site]) -> Result<FoundNames, SourceError> {
-        let options = NamingOptions { source_text: false, deadline: None };
+        let options = NamingOptions::default();
         self.names.resolve(sites.iter().copied(), options, &mut |_| {})?;
         let mut found = Vec::with_capacity(sites.len());
         for site in sites {
@@ -57,7 +57,8 @@ impl<'a> Namer<'a> {
     /// # Errors
     /// If the ledger cannot be read.
     pub fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
-        self.names.resolve([site], NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;
+        let options = NamingOptions { source_text: true, ..NamingOptions::default() };
+        self.names.resolve([site], options, &mut |_| {})?;
         self.names.stack(site)
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn reports(path: &Path) -> Result<[String; 6], SourceError> {
     let names = |sites: &mut dyn Iterator<Item = Site>| {
         let symbolizer = Symbolizer::new(symbols::Options::default());
         let mut names = Names::new(&ledger, symbolizer, SourceReader::new(None))?;
-        names.resolve(sites, NamingOptions { source_text: true, deadline: None }, &mut |_| {})?;
+        names.resolve(sites, NamingOptions { source_text: true, ..NamingOptions::default() }, &mut |_| {})?;
         Ok::<_, SourceError>(names)
     };
     let mut out: [Vec<u8>; 6] = Default::default();

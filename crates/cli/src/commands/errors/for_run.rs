@@ -40,7 +40,8 @@ pub(super) fn tell(args: &ErrorsArgs, rows: Rows) -> Result<ExitCode> {
     let mut errors: Vec<FoundError> = ledger.errors()?;
     errors.retain(|found| (rows.from..rows.to).contains(&found.row) && is_wrong(&found.entry));
     let mut names = Names::new(ledger, Symbolizer::new(Options::default()), SourceReader::new(None))?;
-    let options = NamingOptions { source_text: true, deadline: Some(Instant::now() + NAMING) };
+    let options =
+        NamingOptions { source_text: true, deadline: Some(Instant::now() + NAMING), ..NamingOptions::default() };
     names.resolve(sites_of(&errors), options, &mut |_| {})?;
     excuse(&mut errors, &suppressions, &mut |site| names.stack(site))?;
     let all = errors.len();
