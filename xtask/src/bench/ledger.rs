@@ -16,6 +16,8 @@ pub(super) struct Ledger {
     /// Storage that it had in the program, and memory outside of it.
     pub(super) ledger_bytes: f64,
     pub(super) private_bytes: f64,
+    /// The same by part.
+    pub(super) parts: Parts,
     /// Records, with room for more, for each of the most blocks.
     pub(super) record_bytes: Option<f64>,
     /// The index by address in all, and states of threads, for each thread.
@@ -30,6 +32,36 @@ pub(super) struct Ledger {
     /// Frames that were taken over from a thread's last stack, and those that were found by unwinding.
     pub(super) frames_verified: f64,
     pub(super) frames_walked: f64,
+}
+
+/// What a ledger took, in bytes, in its storage and beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Parts {
+    /// Of blocks that live, of freed ones, and of call sites with all that leads to them.
+    pub(super) records: f64,
+    pub(super) history: f64,
+    pub(super) sites: f64,
+    /// What leads from addresses to records.
+    pub(super) index: f64,
+    pub(super) threads: f64,
+}
+
+impl Parts {
+    fn of(line: &str) -> Parts {
+        let bytes = |part: &str| number(line, &format!("memory.{part}_bytes")).unwrap_or(0.0);
+        Parts {
+            records: bytes("records"),
+            history: bytes("history"),
+            sites: bytes("sites") + bytes("sites_private"),
+            index: bytes("shadow"),
+            threads: bytes("threads_private"),
+        }
+    }
+
+    /// All of these.
+    pub(super) fn known(&self) -> f64 {
+        self.records + self.history + self.sites + self.index + self.threads
+    }
 }
 
 impl Ledger {
@@ -50,6 +82,7 @@ impl Ledger {
             blocks: must("memory.blocks")?,
             ledger_bytes: must("memory.ledger_bytes")?,
             private_bytes: must("memory.private_bytes")?,
+            parts: Parts::of(line),
             record_bytes: maybe("memory.record_bytes_per_block"),
             shadow_bytes: maybe("memory.shadow_bytes"),
             thread_bytes: maybe("memory.bytes_per_thread"),
@@ -89,11 +122,14 @@ mod tests {
         let line = r#"{"type":"stats","allocations":100,"frees":60,
             "call_sites":{"distinct":4,"mean_frames":20.5,"bytes_per_stack_memory":57.25,"bytes_per_stack_file":null},
             "stacks":{"frames_verified":320,"frames_walked":80},"threads":[{"allocations":3},{"allocations":9}],
-            "memory":{"ledger_bytes":8000,"private_bytes":2000,"shadow_bytes":800,"blocks":40}}"#;
+            "memory":{"ledger_bytes":8000,"private_bytes":2000,"shadow_bytes":800,"blocks":40,
+            "records_bytes":1280,"history_bytes":640,"sites_bytes":300,"sites_private_bytes":200}}"#;
         let ledger = Ledger::of(line).expect("good");
         assert_eq!((ledger.allocations, ledger.blocks, ledger.ledger_bytes), (100.0, 40.0, 8000.0));
         assert_eq!((ledger.stack_bytes, ledger.stack_file_bytes), (Some(57.25), None));
         assert_eq!((ledger.shadow_bytes, ledger.thread_bytes), (Some(800.0), None));
+        let parts = Parts { records: 1280.0, history: 640.0, sites: 500.0, index: 800.0, threads: 0.0 };
+        assert_eq!((ledger.parts, ledger.parts.known()), (parts, 3220.0));
         assert_eq!(ledger.frames_of_a_call(), (2.0, 0.5));
         assert_eq!(ledger.depot_bytes(), Some(24.0 + 164.0));
         assert!(Ledger::of("{}").is_err());

@@ -135,6 +135,7 @@ pub(super) fn text(rows: &[Row], goals: &[Goal], rounds: usize) -> String {
     out += &table.aligned();
     out += &loops(rows);
     out += &ledgers(rows);
+    out += &parts(rows);
     out += &failures(rows);
     out += &goal_lines(goals);
     out
@@ -218,6 +219,30 @@ fn ledgers(rows: &[Row]) -> String {
                  each, bytes for each in memory (nodes, addresses\nand indexes, with room for more), in the finished \
                  file, and as the sanitizers' depot would keep them (a model, without its\ntable of 4 MiB); frames of \
                  each call of malloc or free that were verified, and that were unwound.\n\n";
+    words.to_owned() + &table.aligned()
+}
+
+/// The memory that the ledgers took, by part.
+fn parts(rows: &[Row]) -> String {
+    let head = ["program", "plain", "ours", "of plain", "records", "index", "history", "call sites", "threads", "rest"];
+    let mut table = Table::new(head.map(str::to_owned).into());
+    for row in rows {
+        let (Some(ledger), Some(plain)) = (row.ledger, row.each(Tool::Plain, |sample| sample.peak_bytes)) else {
+            continue;
+        };
+        let (all, parts) = (ledger.ledger_bytes + ledger.private_bytes, ledger.parts);
+        let each = [parts.records, parts.index, parts.history, parts.sites, parts.threads, all - parts.known()];
+        let ratio = format!("{:.2}", all / plain.median.max(1.0));
+        let first = [row.name.to_owned(), mib(plain.median), mib(all), ratio];
+        table.0.push(first.into_iter().chain(each.map(mib)).collect());
+    }
+    if table.0.len() == 1 {
+        return String::new();
+    }
+    let words = "\nMemory by part, MiB: what the program has at its peak by itself, what the ledger took at most, in its \
+                 storage and beside it, as a\npart of that; and of this the records of live blocks, the index by address, \
+                 the history, call sites with what leads to them,\nstates of threads, and the rest: sums by call site, \
+                 tables of modules and threads, the library's own pages.\n\n";
     words.to_owned() + &table.aligned()
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
-use heapledger_analysis::{Names, NamingOptions, Note};
+use heapledger_analysis::{NamedFrame, Names, NamingOptions, Note};
 use heapledger_format::Site;
 use heapledger_report::{Paint, RunSite, RunSites, callers, levels_in_line, nameless, sentence};
 use heapledger_source::{Ledger, SourceError};
@@ -102,16 +102,22 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     })
 }
 
+/// Files of the C library, with what its names go on with.
+const C_LIBRARY: [&str; 3] = ["libc.so.", "libc-2.", "ld-linux-"];
+
 /// Names what is in the lines of these sites: all frames from symbol tables, which takes no time, and then from debug information those
-/// that a line shows. So nobody waits for that of the C library, which is in every stack and in no line.
+/// that a line shows. Not that of the C library: to unpack it takes longer than all else that is done here, and nobody looks for a leak in
+/// a line of that.
 fn name_lines(names: &mut Names<'_>, sites: &[Site], options: NamingOptions) -> Result<(), SourceError> {
     names.resolve(sites.iter().copied(), NamingOptions { from_symbols: true, ..options }, &mut |_| {})?;
     let mut known = BTreeSet::new();
     loop {
         let mut wanted = Vec::new();
         for site in sites {
-            let levels = levels_in_line(&names.stack(*site)?);
-            wanted.extend(names.codes(*site)?.into_iter().take(levels).filter(|code| known.insert(*code)));
+            let stack = names.stack(*site)?;
+            let in_line = names.codes(*site)?.into_iter().zip(stack.levels()).take(levels_in_line(&stack));
+            let others = in_line.filter(|(_, level)| !level.iter().any(is_of_c_library));
+            wanted.extend(others.map(|(code, _)| code).filter(|code| known.insert(*code)));
         }
         // A better name of one may show that the line goes on.
         if wanted.is_empty() {
@@ -119,6 +125,11 @@ fn name_lines(names: &mut Names<'_>, sites: &[Site], options: NamingOptions) -> 
         }
         names.resolve_codes(wanted, options, &mut |_| {})?;
     }
+}
+
+fn is_of_c_library(frame: &NamedFrame) -> bool {
+    let file = frame.module.as_deref().and_then(|path| path.rsplit('/').next());
+    file.is_some_and(|file| C_LIBRARY.iter().any(|begin| file.starts_with(begin)))
 }
 
 /// Bytes and blocks of a site, by the figure that is asked about.
