@@ -320,6 +320,14 @@ impl<'a> Names<'a> {
         Ok(false)
     }
 
+    /// Whether a code address has a name that debug information may better.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn is_hasty(&mut self, id: CodeId) -> Result<bool, SourceError> {
+        Ok(self.code(id)?.and_then(|code| self.frames.get(&code)).is_some_and(|resolved| resolved.hasty))
+    }
+
     /// The ids of the code addresses of `site`, innermost first.
     ///
     /// # Errors

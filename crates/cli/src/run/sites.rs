@@ -1,6 +1,6 @@
 //! Which call sites the summary of `run` tells of.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -65,10 +65,18 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     }
     name_lines(&mut names, &wanted, options)?;
     let mut lacking = BTreeSet::new();
+    let mut named: HashMap<Site, String> = HashMap::new();
     let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
         let mut lines: Vec<(u64, RunSite, Site)> = Vec::new();
         for sum in sites {
-            let name = callers(&names.stack(sum.site)?, Paint::default());
+            let name = match named.get(&sum.site) {
+                Some(known) => known.clone(),
+                None => {
+                    let name = callers(&names.stack(sum.site)?, Paint::default());
+                    named.insert(sum.site, name.clone());
+                    name
+                }
+            };
             let (amount, own) = (sum.amounts.get(measure), of(sum, measure));
             match lines.iter_mut().find(|(_, line, _)| line.name == name) {
                 Some((all, line, _)) => {
@@ -116,8 +124,11 @@ fn name_lines(names: &mut Names<'_>, sites: &[Site], options: NamingOptions) -> 
         for site in sites {
             let stack = names.stack(*site)?;
             let in_line = names.codes(*site)?.into_iter().zip(stack.levels()).take(levels_in_line(&stack));
-            let others = in_line.filter(|(_, level)| !level.iter().any(is_of_c_library));
-            wanted.extend(others.map(|(code, _)| code).filter(|code| known.insert(*code)));
+            for (code, level) in in_line {
+                if !level.iter().any(is_of_c_library) && known.insert(code) && names.is_hasty(code)? {
+                    wanted.push(code);
+                }
+            }
         }
         // A better name of one may show that the line goes on.
         if wanted.is_empty() {
