@@ -277,11 +277,7 @@ impl Kept {
     /// Kilobytes, and not on the stack: whoever started us may have left us little of that.
     pub(crate) fn header(&self) -> Option<Box<Header>> {
         let mut bytes = vec![0; HEADER_BYTES_MAX];
-        let there = match &self.file {
-            Some(file) => file.read_at(&mut bytes, 0),
-            None => self.file().ok()?.read_at(&mut bytes, 0),
-        };
-        let there = there.ok()?;
+        let there = self.file().ok()?.read_at(&mut bytes, 0).ok()?;
         Header::parse(bytes.get(..there)?).ok().map(Box::new)
     }
 
