@@ -147,16 +147,19 @@ pub(crate) fn run_all(
     let show = |text: &str| drop(std::io::stdout().write_all(text.as_bytes()));
     let lane = || {
         while let Some(program) = in_turn.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut printed = String::new();
-            let ran = program.run(&set, |line| match at_once {
-                AtOnce::One => show(&format!("{line}\n")),
-                AtOnce::Two => printed.extend([line, "\n"]),
+            let (mut printed, mut failures) = (String::new(), Failures::default());
+            let ran = program.run(&set, |line| {
+                failures.hear(line);
+                match at_once {
+                    AtOnce::One => show(&format!("{line}\n")),
+                    AtOnce::Two => printed.extend([line, "\n"]),
+                }
             });
             let mut came = came.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             show(&printed);
             match ran {
                 Ok(tests) => came.0.add(tests),
-                Err(problem) => came.1.push(problem),
+                Err(problem) => came.1.push(problem + &failures.told),
             }
         }
     };
@@ -169,9 +172,49 @@ pub(crate) fn run_all(
     came.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// What a test program says of its tests that failed. It is said once more at the end: whoever sees no more of a run than its last lines
+/// is to know why.
+#[derive(Default)]
+struct Failures {
+    has_begun: bool,
+    lines: usize,
+    told: String,
+}
+
+impl Failures {
+    /// Lines of one program that are said again, and letters of each.
+    const LINES: usize = 40;
+    const LETTERS: usize = 300;
+
+    fn hear(&mut self, line: &str) {
+        if line == "failures:" && !self.has_begun {
+            self.has_begun = true;
+        } else if line.starts_with("failures:") || line.starts_with("test result: ") {
+            // The names alone follow.
+            self.lines = Self::LINES;
+        } else if self.has_begun && self.lines < Self::LINES && !line.trim().is_empty() {
+            self.lines += 1;
+            self.told.push_str("\n    ");
+            self.told.extend(line.chars().take(Self::LETTERS));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_test_failed_is_said_again() {
+        let printed = "running 2 tests\n..\nfailures:\n\n---- one stdout ----\nError: \"because\"\n\n\nfailures:\n    one\n\n\
+                       test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out";
+        let mut failures = Failures::default();
+        printed.lines().for_each(|line| failures.hear(line));
+        assert_eq!(failures.told, "\n    ---- one stdout ----\n    Error: \"because\"");
+        let mut none = Failures::default();
+        "running 1 test\ntest result: ok. 1 passed; 0 failed".lines().for_each(|line| none.hear(line));
+        assert_eq!(none.told, "");
+    }
 
     #[test]
     fn those_that_take_longest_are_there() {
