@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use heapledger_format::session::process as key;
 use heapledger_format::{CodeId, Site};
@@ -15,8 +14,11 @@ use crate::notes::Note;
 use crate::passing::Passing;
 use crate::program_files::ProgramFiles;
 
+mod options;
 mod remedies;
 mod scripts;
+
+pub use options::NamingOptions;
 
 /// One line of a stack. An address has several when functions were inlined into each other there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,18 +65,6 @@ pub struct NamedStack {
     pub frames: Vec<NamedFrame>,
     /// Whether the ledger's own data of it is damaged.
     pub damaged: bool,
-}
-
-/// How names are looked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NamingOptions {
-    /// Whether the text of source lines is read.
-    pub source_text: bool,
-    /// When to stop looking into debug information; functions still get the names of their symbols, until they are
-    /// asked for again.
-    pub deadline: Option<Instant>,
-    /// Whether the symbols' names will do, which are there at once: as if the deadline had passed.
-    pub from_symbols: bool,
 }
 
 /// Finds names in batches and remembers them.
@@ -250,11 +240,7 @@ impl<'a> Names<'a> {
                 let part = part as f32 / of.max(1) as f32 * offsets.len() as f32;
                 progress((done as f32 + part) / known.max(1) as f32);
             };
-            let resolved = if options.from_symbols {
-                self.symbolizer.resolve_from_symbols(&id, &addresses)
-            } else {
-                self.symbolizer.resolve(&id, &addresses, &mut hear, options.deadline)
-            };
+            let resolved = options.ask(&mut self.symbolizer, &id, &addresses, &mut hear);
             done += offsets.len();
             for (offset, resolved) in offsets.into_iter().zip(resolved) {
                 self.frames.insert(Code { module: Some(row), offset }, resolved);

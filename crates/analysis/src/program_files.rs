@@ -65,11 +65,7 @@ impl ProgramFiles {
         found: &mut dyn FnMut(Code, Resolved),
     ) {
         for (index, file) in self.files.iter().enumerate() {
-            let named = if options.from_symbols {
-                symbolizer.resolve_from_symbols(&file.id(), &addresses)
-            } else {
-                symbolizer.resolve(&file.id(), &addresses, &mut |_, _| {}, options.deadline)
-            };
+            let named = options.ask(symbolizer, &file.id(), &addresses, &mut |_, _| {});
             let mut unknown = Vec::new();
             for (address, resolved) in addresses.into_iter().zip(named) {
                 if resolved.frames.is_empty() {

@@ -45,21 +45,32 @@ fn a_name_found_in_haste_is_replaced() {
     let ledger = Ledger::open(&file.0).expect("a ledger");
     let mut names =
         Names::new(&ledger, Symbolizer::new(Options::default()), SourceReader::new(None)).expect("readable");
-    let mut name = |deadline: Option<Instant>| -> NamedFrame {
-        names.resolve([site], NamingOptions { deadline, ..NamingOptions::default() }, &mut |_| {}).expect("readable");
+    let code = names.codes(site).expect("readable")[0];
+    let mut name_by = |options: NamingOptions, is_hasty: bool| -> NamedFrame {
+        names.resolve([site], options, &mut |_| {}).expect("readable");
+        assert_eq!(names.is_hasty(code).expect("readable"), is_hasty);
         let stack = names.stack(site).expect("readable");
         stack.frames.last().expect("a frame").clone()
+    };
+    let from_symbols = NamingOptions { from_symbols: true, ..NamingOptions::default() };
+    let by_symbol = name_by(from_symbols, true);
+    let mut has_lines = false;
+    let mut name = |deadline: Option<Instant>| {
+        has_lines |= deadline.is_none();
+        name_by(NamingOptions { deadline, ..NamingOptions::default() }, !has_lines)
     };
     let is_found = |frame: &NamedFrame| frame.function.as_deref().is_some_and(|name| name.contains("looked_for"));
     let hasty = name(Some(Instant::now()));
     assert!(is_found(&hasty) && hasty.line.is_none(), "{hasty:?}");
     let again = name(Some(Instant::now()));
     assert_eq!(again, hasty);
+    assert_eq!(by_symbol, hasty);
     let better = name(None);
     assert!(is_found(&better) && better.line.is_some(), "{better:?}");
     assert!(better.file.as_deref().is_some_and(|file| file.ends_with("naming.rs")), "{better:?}");
     // It is remembered: no haste takes it away.
     assert_eq!(name(Some(Instant::now())), better);
+    assert_eq!(name_by(from_symbols, false), better);
 }
 
 /// A chip's ledger has no modules: what its code is called stands in the file that was built for it.

@@ -1,6 +1,6 @@
 //! Which call sites the summary of `run` tells of.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -53,16 +53,9 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     let [least, most] = NAMING;
     let naming = (span / NAMING_PART).clamp(least, most);
     let options = NamingOptions { deadline: Some(Instant::now() + naming), ..NamingOptions::default() };
-    // What is shown for certain first: time may run out.
-    let mut wanted: Vec<Site> = Vec::new();
-    let mut seen = HashSet::new();
-    let all = [&live, &peak, &calls, &temporary];
-    for sites in [0..SHOWN, SHOWN..NAMED]
-        .iter()
-        .flat_map(|part| all.map(|(_, sites, _)| sites.iter().skip(part.start).take(part.len())))
-    {
-        wanted.extend(sites.map(|sum| sum.site).filter(|site| seen.insert(*site)));
-    }
+    // All together: if time runs out, none has a line, and names that are the same are one.
+    let all = [&live, &peak, &calls, &temporary].into_iter().flat_map(|(_, sites, _)| sites);
+    let wanted: BTreeSet<Site> = all.map(|sum| sum.site).collect();
     name_lines(&mut names, &wanted, options)?;
     let mut lacking = BTreeSet::new();
     let mut named: HashMap<Site, String> = HashMap::new();
@@ -110,13 +103,13 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     })
 }
 
-/// Files of the C library, with what its names go on with.
+/// How the names of the C library's files begin, and of its loader's.
 const C_LIBRARY: [&str; 3] = ["libc.so.", "libc-2.", "ld-linux-"];
 
 /// Names what is in the lines of these sites: all frames from symbol tables, which takes no time, and then from debug information those
 /// that a line shows. Not that of the C library: to unpack it takes longer than all else that is done here, and nobody looks for a leak in
 /// a line of that.
-fn name_lines(names: &mut Names<'_>, sites: &[Site], options: NamingOptions) -> Result<(), SourceError> {
+fn name_lines(names: &mut Names<'_>, sites: &BTreeSet<Site>, options: NamingOptions) -> Result<(), SourceError> {
     names.resolve(sites.iter().copied(), NamingOptions { from_symbols: true, ..options }, &mut |_| {})?;
     let mut known = BTreeSet::new();
     loop {

@@ -409,18 +409,28 @@ mod tests {
 
     #[test]
     fn callers_begin_with_who_holds_the_block() {
-        for (names, text) in [
+        for (names, text, levels) in [
             (
                 &["zmalloc_usable", "xmalloc", "hash_create", "setup", "main", "_start"][..],
                 "hash_create (hash.c:7) < setup < main",
+                5,
             ),
-            (&["hash_create", "main"], "hash_create (hash.c:7) < main"),
-            (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc"),
-            (&["run", "std::thread::_Invoker<int>::operator()()", "std::invoke", "work"], "run (hash.c:7) < work"),
-            (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main"),
-            (&[], "code without a stack"),
+            (&["hash_create", "main"], "hash_create (hash.c:7) < main", 2),
+            (&["hash_create", "main", "_start", "more"], "hash_create (hash.c:7) < main", 2),
+            (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc", 2),
+            (&["run", "std::thread::_Invoker<int>::operator()()", "std::invoke", "work"], "run (hash.c:7) < work", 4),
+            (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main", 4),
+            (&[], "code without a stack", 0),
         ] {
-            assert_eq!(callers(&stack(names), Paint::default()), text);
+            let stack = stack(names);
+            assert_eq!((callers(&stack, Paint::default()).as_str(), levels_in_line(&stack)), (text, levels));
         }
+        // A code address whose inner part is in the line is needed, though its outer one is not.
+        let mut stack = stack(&["a", "b", "c", "d", "e"]);
+        assert_eq!(levels_in_line(&stack), 3);
+        stack.frames[2].inlined = true;
+        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (4, 3));
+        stack.frames[1].inlined = true;
+        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (3, 2));
     }
 }
