@@ -10,6 +10,7 @@ use loom::thread;
 
 mod chunks;
 mod folding;
+mod groups;
 mod index;
 mod order;
 mod places;

@@ -40,6 +40,7 @@ mod closed;
 mod found;
 mod full;
 mod limits;
+mod runs;
 mod slot;
 mod store;
 mod watched;

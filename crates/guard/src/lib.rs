@@ -73,6 +73,8 @@ pub mod small;
 
 // What threads do without a lock; with the feature `loom` that is all there is, for the model checks in `/loom`.
 #[cfg(target_has_atomic = "64")]
+pub mod groups;
+#[cfg(target_has_atomic = "64")]
 pub mod queue;
 #[cfg(target_has_atomic = "64")]
 pub mod stack;

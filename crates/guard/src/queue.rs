@@ -140,11 +140,13 @@ impl Queue {
         false
     }
 
-    /// A number that will probably be taken after so many others.
+    /// The numbers that will probably be taken after so many others.
     #[inline(always)]
-    pub fn peek(&self, cells: &[AtomicU64], ahead: u64) -> Option<u32> {
-        let ticket = self.head.load(Ordering::Relaxed).wrapping_add(ahead);
-        (cell(cells, ticket)?.load(Ordering::Relaxed) as u32).checked_sub(1)
+    pub fn peek<const COUNT: usize>(&self, cells: &[AtomicU64], ahead: [u64; COUNT]) -> [Option<u32>; COUNT] {
+        let head = self.head.load(Ordering::Relaxed);
+        let number =
+            |ahead| cell(cells, head.wrapping_add(ahead)).map_or(0, |cell| cell.load(Ordering::Relaxed) as u32);
+        ahead.map(|ahead| number(ahead).checked_sub(1))
     }
 
     /// Takes the number that has waited longest.

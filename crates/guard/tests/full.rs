@@ -5,7 +5,7 @@ mod land;
 use heapledger_guard::{
     Cursor, Fill, Full, Life, Limits, NotFreed, Position, Refused, Region, Request, SLACK_FILL, System,
 };
-use land::{Land, Told, silent, tables, told};
+use land::{Land, Random, Told, silent, tables, told};
 
 const FIRST: u64 = 0x10_0000_0000;
 const FREED: u8 = 0xFE;
@@ -346,6 +346,55 @@ fn a_signal_handler_in_the_middle_of_a_call_harms_nobody() {
     }
     assert!(full.counts().waiting_blocks <= 4);
     assert_eq!(sweep(&full, &land), []);
+}
+
+#[test]
+fn blocks_that_are_made_one_after_the_other_lie_one_behind_the_other() {
+    const COUNT: usize = 600;
+    let (land, full) = arena(4, limits(0, 0));
+    let mut random = Random(7);
+    for round in 0..20 {
+        let mut blocks: Vec<u64> = (0..COUNT).map(|_| full.allocate(&land, &request(40)).expect("room")).collect();
+        // A unit has 585 runs of this size, in ten groups.
+        let turns = blocks.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(turns <= COUNT / 64 + 2, "{turns} in round {round}");
+        while !blocks.is_empty() {
+            let one = blocks.swap_remove(random.below(blocks.len() as u64) as usize);
+            full.free(&land, one, [1, 2], &mut silent).expect("freed");
+        }
+    }
+    assert_eq!(full.counts().range_bytes, 2 * Full::UNIT_BYTES, "what is freed is used again");
+}
+
+#[test]
+fn where_memory_is_used_up_nothing_is_left_unused() {
+    let (land, full) = arena(2, limits(0, 0));
+    let all: Vec<u64> = std::iter::from_fn(|| full.allocate(&land, &request(40)).ok()).collect();
+    assert!(all.len() > 1000 && full.counts().range_bytes == 2 * Full::UNIT_BYTES);
+    let free = |block: u64| full.free(&land, block, [1, 2], &mut silent).expect("freed");
+    let make = || full.allocate(&land, &request(40));
+    // Far too few of each group to be worth while. When the last block was refused, that was known.
+    for step in [100, 60, 1] {
+        let some: Vec<u64> = all.iter().copied().step_by(step).collect();
+        some.iter().copied().for_each(free);
+        let mut again: Vec<u64> = some.iter().map(|_| make().expect("what was freed")).collect();
+        again.sort_unstable();
+        assert_eq!((again, make()), (some, Err(Refused::NoRoom)));
+    }
+}
+
+#[test]
+fn what_was_left_unused_is_found_when_memory_is_used_up() {
+    let (land, full) = arena(2, limits(0, 0));
+    let make = || full.allocate(&land, &request(40));
+    let all: Vec<u64> = (0..585).map(|_| make().expect("room")).collect();
+    for block in all.iter().step_by(100) {
+        full.free(&land, *block, [1, 2], &mut silent).expect("freed");
+    }
+    // All of the second unit, and the six of the first one.
+    let more: Vec<u64> = std::iter::from_fn(|| make().ok()).collect();
+    assert_eq!(more.len(), 585 + 6);
+    assert!(all.iter().step_by(100).all(|block| more.contains(block)));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn start_parts(wanted: &Guarding) -> Level {
     let waiting_max = wanted.quarantine_blocks.min(wanted.quarantine_bytes / Full::WEIGHT_LEAST);
     let full = FULL.start(
         addresses(|bytes| Land::reserve(bytes, Full::UNIT_BYTES as usize)),
-        (BYTES_PER_SLOT, Full::UNIT_BYTES, waiting_max),
+        (BYTES_PER_SLOT, Full::UNIT_BYTES, Full::GROUPS_PER_UNIT, waiting_max),
         |land, tables| {
             let limits = Limits {
                 quarantine_bytes: wanted.quarantine_bytes,
@@ -116,7 +116,7 @@ fn start_closed(wanted: &Guarding) -> bool {
     }
     let is_sampled = wanted.level == Level::Sampled;
     let waiting_max = wanted.quarantine_blocks.min(if is_sampled { SAMPLES_WAITING } else { u64::MAX });
-    CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES, waiting_max), |land, tables| {
+    CLOSED.start(addresses(Land::reserve_for_closing), (BYTES_PER_SLOT, PAGE_BYTES, 0, waiting_max), |land, tables| {
         let mappings = process::mappings_max() / MAPPINGS_PER_BLOCK;
         let memory = process::memory_limit() / MEMORY_PART;
         let limits = ClosedLimits {
@@ -405,14 +405,9 @@ fn extent_slowly(address: u64) -> Option<(u64, u64, Life)> {
 /// Starts to load what is known of a block that will be freed.
 #[inline(always)]
 pub(crate) fn fetch_soon(shared: &Shared, address: u64) {
-    if shared.settings().guard.level == Level::Full {
-        fetch_row(address);
-    }
-}
-
-#[inline(never)]
-fn fetch_row(address: u64) {
-    if let Some(part) = FULL.at(address as usize) {
+    if shared.settings().guard.level == Level::Full
+        && let Some(part) = FULL.at(address as usize)
+    {
         part.arena.fetch_row(address);
     }
 }

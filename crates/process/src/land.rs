@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use heapledger_linux::syscall::{self, advice};
 
 const PAGE_BYTES: usize = 4096;
+/// Time of processors that the calling thread took (`CLOCK_THREAD_CPUTIME_ID`).
+const CLOCK_THREAD_CPU: usize = 3;
 
 /// A range of addresses.
 #[derive(Clone, Copy)]
@@ -21,6 +23,13 @@ pub(crate) struct Land {
     /// No single page of it is ever closed.
     may_be_huge: bool,
 }
+
+/// A huge page.
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
+/// What it takes to fill one with zeros is a tenth of that, and what 512 small ones take is half of it.
+const HUGE_PAGE_NS_MAX: u64 = 2_000_000;
+/// One took longer.
+static HUGE_IS_SLOW: AtomicBool = AtomicBool::new(false);
 
 /// Whether pages may be closed without mappings of their own; switched off by tests of the other way.
 static MAY_ADVISE: AtomicBool = AtomicBool::new(true);
@@ -124,11 +133,27 @@ impl Land {
         }
     }
 
-    /// These bytes may be given as huge pages from now on, where no single ones are closed.
-    pub(crate) fn make_huge(&self, first: u64, bytes: u64) {
-        if self.may_be_huge && self.has(first, bytes) {
-            let _ = syscall::advise(first as *mut u8, bytes as usize, advice::HUGE_PAGE);
+    /// These bytes may be given as huge pages from now on, where no single ones are closed. False: not, or not any more, since that
+    /// takes the kernel too long.
+    ///
+    /// A guest of a hypervisor that takes back what is free (WSL, containers in a machine of their own) may have to ask for each huge page
+    /// anew, which takes ten times as long as to have its bytes in small ones, of which there are some at hand.
+    pub(crate) fn make_huge(&self, first: u64, bytes: u64) -> bool {
+        let page = first.next_multiple_of(HUGE_PAGE_BYTES);
+        let has_one = page.saturating_add(HUGE_PAGE_BYTES) <= first.saturating_add(bytes);
+        if !self.may_be_huge || !has_one || !self.has(first, bytes) || HUGE_IS_SLOW.load(Ordering::Relaxed) {
+            return false;
         }
+        let _ = syscall::advise(first as *mut u8, bytes as usize, advice::HUGE_PAGE);
+        // The first of them is made at once, to see; it will be needed soon. A kernel that cannot do that (before Linux 5.14) is believed.
+        let began_ns = syscall::clock(CLOCK_THREAD_CPU);
+        let _ = syscall::advise(page as *mut u8, HUGE_PAGE_BYTES as usize, advice::POPULATE_WRITE);
+        if syscall::clock(CLOCK_THREAD_CPU).saturating_sub(began_ns) <= HUGE_PAGE_NS_MAX {
+            return true;
+        }
+        HUGE_IS_SLOW.store(true, Ordering::Relaxed);
+        let _ = syscall::advise(first as *mut u8, bytes as usize, advice::NO_HUGE_PAGE);
+        false
     }
 
     /// Gives back what lies behind the first so many bytes: it was never used, and nobody looks there any more.

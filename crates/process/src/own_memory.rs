@@ -7,7 +7,8 @@ use crate::private::Run;
 use crate::shared::Phase;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use heapledger_format::session::guard;
-use heapledger_guard::{Around, Memory, Slot, System, Tables, Used, Window};
+use heapledger_guard::groups::Group;
+use heapledger_guard::{Around, Full, Memory, Slot, System, Tables, Used, Window};
 
 /// A block takes at least so much.
 const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
@@ -97,6 +98,7 @@ pub(crate) struct OwnMemory<A> {
     slots: Run<Slot>,
     units: Run<AtomicU64>,
     queue: Run<AtomicU64>,
+    groups: Run<Group>,
     /// First address and end; zeros if there is none.
     range: [AtomicU64; 2],
     /// Up to here it goes into core dumps.
@@ -112,6 +114,7 @@ impl<A: Sync + Send> OwnMemory<A> {
             slots: Run::new(),
             units: Run::new(),
             queue: Run::new(),
+            groups: Run::new(),
             range: [const { AtomicU64::new(0) }; 2],
             dumped: AtomicU64::new(0),
             is_sealed: AtomicBool::new(false),
@@ -123,7 +126,7 @@ impl<A: Sync + Send> OwnMemory<A> {
     pub(crate) fn start(
         &self,
         land: Option<Land>,
-        (bytes_per_slot, bytes_per_unit, waiting_max): (u64, u64, u64),
+        (bytes_per_slot, bytes_per_unit, groups_per_unit, waiting_max): (u64, u64, u32, u64),
         make: impl FnOnce(&Land, Tables) -> Option<A>,
     ) -> bool {
         let Some(mut starting) = Starting::claim(&self.phase) else { return false };
@@ -133,6 +136,10 @@ impl<A: Sync + Send> OwnMemory<A> {
                 slots: self.slots.map(count(bytes_per_slot)?)?,
                 units: self.units.map(count(bytes_per_unit)?)?,
                 queue: self.queue.map(u32::try_from(places_for(waiting_max)).ok()?)?,
+                groups: match groups_per_unit {
+                    0 => &[],
+                    _ => self.groups.map(count(bytes_per_unit)?.checked_mul(groups_per_unit)?)?,
+                },
             };
             Some(GuardedRange { land, arena: make(&land, tables)? })
         });
@@ -144,6 +151,8 @@ impl<A: Sync + Send> OwnMemory<A> {
             self.dumped.store(part.land.first(), Ordering::Relaxed);
             self.slots.dump_only(0);
             self.units.dump_only(0);
+            // Nobody who looks from outside asks what is free.
+            self.groups.dump_only(0);
             self.part.change(&mut starting, |place| *place = Some(part));
         }
         starting.end(if is_there { Phase::On } else { Phase::Off });
@@ -172,10 +181,10 @@ impl<A: Sync + Send> OwnMemory<A> {
             if !part.land.may_be_changed() {
                 return;
             }
+            // It is much: with small pages, finding them takes a good part of each look at a freed block.
             if dumped > first {
-                // It is much: with small pages, finding them takes a good part of each look at a freed block.
-                part.land.make_huge(dumped, wanted.saturating_sub(dumped));
-                self.slots.make_huge();
+                let is_huge = part.land.make_huge(dumped, wanted.saturating_sub(dumped));
+                self.slots.make_huge(is_huge);
             }
             // As many rows as the smallest blocks there can have.
             let bytes = wanted.saturating_sub(first);
@@ -197,6 +206,7 @@ impl<A: Sync + Send> OwnMemory<A> {
         part.land.give_back_from(used.bytes);
         self.slots.give_back_from(used.slots);
         self.units.give_back_from(used.units);
+        self.groups.give_back_from(used.units.saturating_mul(u64::from(Full::GROUPS_PER_UNIT)));
         true
     }
 

@@ -38,6 +38,8 @@ unsafe impl<const LEAVES: usize, const WORDS: usize> Zeros for heapledger_guard:
 
 // SAFETY: a row that is vacant.
 unsafe impl Zeros for heapledger_guard::Slot {}
+// SAFETY: made of words; zeros are a group of which nothing is free.
+unsafe impl Zeros for heapledger_guard::groups::Group {}
 
 /// Parts of the bitmap of dressed blocks, each in a mapping of its own.
 pub(crate) struct Leaves;
@@ -290,11 +292,12 @@ impl<T: Zeros> Run<T> {
         }
     }
 
-    /// They may lie in huge pages from now on.
-    pub(crate) fn make_huge(&self) {
+    /// Whether those that are touched from now on may lie in huge pages.
+    pub(crate) fn make_huge(&self, may_be: bool) {
         let first = self.first.load(Ordering::Acquire);
         if !first.is_null() {
-            let _ = syscall::advise(first.cast(), pages::<T>(self.count() as usize), advice::HUGE_PAGE);
+            let advice = if may_be { advice::HUGE_PAGE } else { advice::NO_HUGE_PAGE };
+            let _ = syscall::advise(first.cast(), pages::<T>(self.count() as usize), advice);
         }
     }
 

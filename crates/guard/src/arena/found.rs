@@ -6,6 +6,7 @@ use core::sync::atomic::AtomicU64;
 
 use super::slot::{Kind, Row, Slot, flag};
 use crate::check::Damage;
+use crate::groups::Group;
 use crate::memory::Memory;
 
 /// Memory, and what an operating system does with pages of it.
@@ -31,6 +32,8 @@ pub struct Tables {
     pub units: &'static [AtomicU64],
     /// A power of two of words, twice as many as blocks may wait.
     pub queue: &'static [AtomicU64],
+    /// [`Full::GROUPS_PER_UNIT`](crate::Full::GROUPS_PER_UNIT) for each of its units; none of them for [`Closed`](crate::Closed).
+    pub groups: &'static [Group],
 }
 
 /// What a block holds when the program gets it.

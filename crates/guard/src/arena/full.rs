@@ -12,35 +12,30 @@
 
 #![forbid(unsafe_code)]
 
-use super::classes::{ALL_ONE, class_of, run_at, shares_of, units_of};
+use super::classes::{ALL_ONE, run_at};
 use super::found::{Cursor, Fill, Finding, Found, Life, NotFreed, Refused, Request, System, Tables};
 use super::limits::{FullCounts, Limits};
+use super::runs::{
+    FreeRuns, GRAIN_BYTES, GROUPS_PER_UNIT, LARGE, Taken, UNIT_BYTES, class_for, place_of, run_bytes, runs_of_unit,
+};
 use super::slot::{Kind, PlaceOfBlock, Slot, flag};
 use super::store::{Store, Unit, Used};
 use super::watched::{Watched, edges};
-use super::{bytes, edges_around, fill_edges, filled_around};
+use super::{edges_around, fill_edges, filled_around};
 use crate::alone::add;
 use crate::memory::Memory;
 use crate::sync::{AtomicU64, Ordering};
 use core::sync::atomic::fence;
 
-/// What small runs are multiples of, and every block is aligned to at least.
-const GRAIN_BYTES: u64 = 16;
-/// So many of these are a unit.
-const GRAINS: u64 = Full::UNIT_BYTES / GRAIN_BYTES;
 /// In front of each block at least.
 const FRONT_BYTES: u64 = 16;
-/// Runs of up to so many bytes share a unit.
-const SMALL_BYTES: u64 = 16 << 10;
-/// The class of the smallest run of whole units: behind those of small ones.
-const LARGE: usize = 72;
 /// So much is watched on each side.
 pub(super) const WATCHED_BYTES: u64 = 4096;
-/// Runs of so many bytes give back their memory.
-const GIVEN_BACK_BYTES: u64 = 256 << 10;
+/// Runs of this class give back their memory, and all larger ones: those of 256 KiB and more.
+const GIVEN_BACK: usize = LARGE + ((256 << 10) / UNIT_BYTES) as usize - 1;
 /// So many blocks at most leave the queue in one call of `free`.
 const RELEASED_AT_ONCE: u32 = 16;
-/// What the cache has at once. Four of these at most are loaded ahead of a look at a block: others follow by themselves.
+/// What the cache has at once. Three of these are loaded ahead of a look at a block: others follow by themselves.
 const LINE_BYTES: u64 = 64;
 const ALIGNMENT_MAX: u64 = 1 << 30;
 
@@ -48,6 +43,7 @@ const ALIGNMENT_MAX: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Full {
     store: Store,
+    free: FreeRuns,
     fill_bytes_max: u64,
     freed_fill: Option<u8>,
     front_bytes: u64,
@@ -58,39 +54,11 @@ pub struct Full {
     not_kept: AtomicU64,
 }
 
-/// The class of the runs in which so many bytes lie.
-#[inline(always)]
-fn class_for(need: u64) -> usize {
-    match need <= SMALL_BYTES {
-        true => class_of(need.div_ceil(GRAIN_BYTES)),
-        false => class_of(need.div_ceil(Full::UNIT_BYTES)).saturating_add(LARGE),
-    }
-}
-
-/// Bytes of small runs, by class.
-#[expect(clippy::indexing_slicing, reason = "at compile time")]
-const SMALL_RUNS: [u32; LARGE] = {
-    let mut runs = [0; LARGE];
-    let mut class = 0;
-    while class < LARGE {
-        runs[class] = units_of(class).wrapping_mul(GRAIN_BYTES) as u32;
-        class += 1;
-    }
-    runs
-};
-
-#[inline(always)]
-pub(super) fn run_bytes(class: usize) -> u64 {
-    static RUNS: [u32; LARGE] = SMALL_RUNS;
-    match RUNS.get(class) {
-        Some(bytes) => u64::from(*bytes),
-        None => units_of(class.wrapping_sub(LARGE)).saturating_mul(Full::UNIT_BYTES),
-    }
-}
-
 impl Full {
     /// What the range is cut into: a word of [`Tables::units`] for each.
-    pub const UNIT_BYTES: u64 = 1 << 16;
+    pub const UNIT_BYTES: u64 = UNIT_BYTES;
+    /// So many of [`Tables::groups`] for each.
+    pub const GROUPS_PER_UNIT: u32 = GROUPS_PER_UNIT;
     /// Between two blocks at least.
     pub const GAP_BYTES: u64 = 64;
     /// What a block that waits takes beside its bytes and what lies around it: its row, and two places of the ring, of which half is used.
@@ -104,6 +72,7 @@ impl Full {
         let store = Store::new(first, bytes, Self::UNIT_BYTES.trailing_zeros(), tables)?;
         let arena = Self {
             store,
+            free: FreeRuns::new(tables.groups),
             fill_bytes_max: limits.fill_bytes_max,
             freed_fill: Some(limits.freed_fill),
             front_bytes: FRONT_BYTES,
@@ -166,11 +135,14 @@ impl Full {
         }
         let need = self.need(request.size, request.alignment).ok_or(Refused::TooLarge)?;
         let class = class_for(need);
-        let number = self.store.pop_free(class).map_or_else(|| self.cut(class), Ok)?;
-        let slot = self.store.slot(number).ok_or(Refused::NoRoom)?;
-        self.fetch_below(memory, slot);
+        let taken = match self.free.pop(&self.store, class) {
+            Some(taken) => taken,
+            None => self.cut_or_find(class)?,
+        };
+        let slot = self.store.slot(taken.number).ok_or(Refused::NoRoom)?;
+        let ((home, _), run) = (slot.home(), run_bytes(class));
+        self.fetch_ahead(memory, (home, run), taken);
         let clean = slot.put_begun().has(flag::CLEAN);
-        let (home, _) = slot.home();
         let home = self.store.first().wrapping_add(home);
         let alignment = request.alignment.max(GRAIN_BYTES).wrapping_sub(1);
         let start = home.wrapping_add(self.front_bytes).wrapping_add(alignment) & !alignment;
@@ -180,19 +152,30 @@ impl Full {
             Fill::Byte(byte) => (request.size.min(self.fill_bytes_max), byte),
             _ => (0, 0),
         };
-        memory.lay(filled_around(edges(home, class, start, request.size), filled, fill));
+        memory.lay(filled_around(edges((home, run), start, request.size), filled, fill));
         slot.put(Kind::Live, flag::CLEAN);
         Ok(start)
     }
 
-    /// A new run of this class; the others that were cut with it are free.
+    /// A new run, or where there is no more room one of those that are left unused otherwise.
     #[cold]
+    fn cut_or_find(&self, class: usize) -> Result<Taken, Refused> {
+        match self.cut(class) {
+            Ok(number) => Ok(Taken { number, ahead: 0 }),
+            Err(Refused::NoRoom) if self.free.run_short(&self.store) => {
+                self.free.pop(&self.store, class).ok_or(Refused::NoRoom)
+            }
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// A new run of this class; the others that were cut with it are free.
     fn cut(&self, class: usize) -> Result<u32, Refused> {
         let bytes = run_bytes(class);
         let (units, runs, more) = match bytes.checked_div(Self::UNIT_BYTES) {
             Some(units) if units > 0 => (units, 1, ALL_ONE),
             _ => {
-                let (runs, shares) = shares_of(bytes.checked_div(GRAIN_BYTES).unwrap_or(1), GRAINS);
+                let (runs, shares) = runs_of_unit(bytes);
                 (1, runs, shares)
             }
         };
@@ -204,10 +187,15 @@ impl Full {
             let home = offset.wrapping_add(run.wrapping_mul(bytes));
             if let Some(slot) = self.store.slot(first.wrapping_add(run as u32)) {
                 slot.settle(home, class, flag::CLEAN);
+                if class < LARGE {
+                    slot.set_link(place_of(offset, run));
+                }
             }
         }
         self.store.assign(offset, units, Unit { slot: first, more });
-        self.store.push_free(class, first.wrapping_add(1), (runs as u32).wrapping_sub(1));
+        if class < LARGE {
+            self.free.add(class, offset, runs, 1);
+        }
         Ok(first)
     }
 
@@ -230,8 +218,7 @@ impl Full {
             fill_edges(memory, edges);
         }
         if let Some(fill) = self.freed_fill {
-            let filled = address.wrapping_add(place.size.min(self.fill_bytes_max));
-            bytes::fill(memory, address, filled, fill);
+            let _ = memory.fill(address, place.size.min(self.fill_bytes_max), fill);
         }
         slot.describe_end(words);
         slot.put(Kind::Freed, 0);
@@ -294,10 +281,11 @@ impl Full {
     fn fetch_next(&self, memory: &impl System) {
         const ROW_AHEAD: u64 = 8;
         const BLOCK_AHEAD: u64 = 4;
-        if let Some(number) = self.store.waiting_behind(ROW_AHEAD) {
+        let [row, block] = self.store.waiting_behind([ROW_AHEAD, BLOCK_AHEAD]);
+        if let Some(number) = row {
             self.store.fetch_slot(number);
         }
-        if let Some(slot) = self.store.waiting_behind(BLOCK_AHEAD).and_then(|number| self.store.slot(number)) {
+        if let Some(slot) = block.and_then(|number| self.store.slot(number)) {
             self.fetch_run(memory, slot);
         }
     }
@@ -306,23 +294,25 @@ impl Full {
     #[inline(always)]
     fn fetch_run(&self, memory: &impl System, slot: &Slot) {
         let (home, class) = slot.home();
+        self.fetch_bytes(memory, (home, run_bytes(class)));
+    }
+
+    /// The same of a run at an offset, of so many bytes.
+    #[inline(always)]
+    fn fetch_bytes(&self, memory: &impl System, (home, run): (u64, u64)) {
         let first = self.store.first().wrapping_add(home);
         memory.fetch_soon(first);
         memory.fetch_soon(first.wrapping_add(LINE_BYTES));
-        if run_bytes(class) > 2 * LINE_BYTES {
-            memory.fetch_soon(first.wrapping_add(2 * LINE_BYTES));
-            memory.fetch_soon(first.wrapping_add(3 * LINE_BYTES));
-        }
+        // Of larger ones what lies in between follows by itself.
+        memory.fetch_soon(first.wrapping_add(run).wrapping_sub(1));
     }
 
-    /// What lies below a run that was taken off its stack is handed out next: it is loaded, and the row below that.
+    /// What is handed out next is loaded, with its row.
     #[inline(always)]
-    fn fetch_below(&self, memory: &impl System, taken: &Slot) {
-        if let Some(below) = taken.link().checked_sub(1).and_then(|number| self.store.slot(number)) {
-            self.fetch_run(memory, below);
-            if let Some(next) = below.link().checked_sub(1) {
-                self.store.fetch_slot(next);
-            }
+    fn fetch_ahead(&self, memory: &impl System, (home, run): (u64, u64), taken: Taken) {
+        if taken.ahead != 0 {
+            self.store.fetch_slot(taken.number.wrapping_add(taken.ahead));
+            self.fetch_bytes(memory, (home.wrapping_add(run.wrapping_mul(u64::from(taken.ahead))), run));
         }
     }
 
@@ -338,21 +328,22 @@ impl Full {
     #[inline(always)]
     fn release(&self, memory: &impl System, (number, slot): (u32, &Slot), place: &PlaceOfBlock) {
         slot.put(Kind::Released, 0);
-        let bytes = run_bytes(place.class);
-        if bytes >= GIVEN_BACK_BYTES {
+        if place.class >= GIVEN_BACK {
+            let bytes = run_bytes(place.class);
             // Who looks at what lies there meanwhile learns that it is freed no more.
             fence(Ordering::SeqCst);
             if memory.discard(self.store.first().wrapping_add(place.home), bytes) {
                 slot.set(flag::CLEAN);
             }
         }
-        self.store.push_free_run(place.class, (number, slot));
+        self.free.push(&self.store, place.class, (number, slot));
     }
 
-    /// What is counted of a block that waits: all that is taken for it.
+    /// What is counted of a block that waits: all that is taken for it. That was a number when the block was made.
     #[inline(always)]
     fn weight(&self, size: u64) -> u64 {
-        self.need(size, GRAIN_BYTES).unwrap_or(u64::MAX).saturating_add(Self::WAITING_BYTES)
+        let room = size.wrapping_add(GRAIN_BYTES.wrapping_sub(1)) & !GRAIN_BYTES.wrapping_sub(1);
+        room.wrapping_add(self.gap_bytes).wrapping_add(Self::WAITING_BYTES)
     }
 
     /// The row of the block in whose run this address lies.
@@ -493,7 +484,7 @@ impl Full {
             waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed).saturating_sub(in_tables),
             slots: u64::from(self.store.slots_used()),
             range_bytes: self.store.used_bytes(),
-            tables_bytes: self.store.tables_bytes(),
+            tables_bytes: self.store.tables_bytes().saturating_add(FreeRuns::table_bytes(self.store.used_bytes())),
             not_kept: self.not_kept.load(Ordering::Relaxed),
         }
     }

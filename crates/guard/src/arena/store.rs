@@ -52,18 +52,6 @@ pub(super) struct Unit {
     pub(super) more: u32,
 }
 
-/// Of one run that is put on top there is one link to set.
-impl Links for &Slot {
-    fn next(&self, _number: u32) -> u32 {
-        self.link()
-    }
-
-    #[inline(always)]
-    fn set_next(&self, _number: u32, next: u32) {
-        self.set_link(next);
-    }
-}
-
 impl Links for Store {
     fn next(&self, number: u32) -> u32 {
         self.slot(number).map_or(0, Slot::link)
@@ -208,14 +196,6 @@ impl Store {
         }
     }
 
-    /// Frees one run of this class.
-    #[inline(always)]
-    pub(super) fn push_free_run(&self, class: usize, (number, slot): (u32, &Slot)) {
-        if let Some(stack) = self.stacks.get(class) {
-            stack.push(&slot, number, number);
-        }
-    }
-
     /// Whose the unit is in which this offset lies.
     #[inline(always)]
     pub(super) fn unit(&self, offset: u64) -> Option<Unit> {
@@ -243,9 +223,9 @@ impl Store {
         }
     }
 
-    /// The row of the block that will probably go after so many others have gone, and its number.
+    /// The numbers of the rows whose blocks will probably go after so many others have gone.
     #[inline(always)]
-    pub(super) fn waiting_behind(&self, ahead: u64) -> Option<u32> {
+    pub(super) fn waiting_behind<const COUNT: usize>(&self, ahead: [u64; COUNT]) -> [Option<u32>; COUNT] {
         self.queue.peek(self.tables.queue, ahead)
     }
 

@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::found::{Finding, Found};
-use super::full::{WATCHED_BYTES, run_bytes};
+use super::full::WATCHED_BYTES;
+use super::runs::run_bytes;
 use super::slot::{Kind, PlaceOfBlock, Slot};
 use super::{bytes, edge_bytes, edges_around, filled_around, tell_edges};
 use crate::check::Region;
@@ -51,7 +52,7 @@ impl Watched {
 
     #[inline(always)]
     pub(super) fn edges(&self, place: &PlaceOfBlock) -> ((u64, u64), (u64, u64)) {
-        edges(self.first.wrapping_add(place.home), place.class, place.start(self.first), place.size)
+        edges((self.first.wrapping_add(place.home), run_bytes(place.class)), place.start(self.first), place.size)
     }
 
     /// Tells what of a waiting block is damaged, on both sides of it and of its fill; how many bytes were looked at.
@@ -102,9 +103,9 @@ impl Watched {
 
 /// What is watched in front of a block and behind it.
 #[inline(always)]
-pub(super) fn edges(home: u64, class: usize, start: u64, size: u64) -> ((u64, u64), (u64, u64)) {
+pub(super) fn edges((home, run): (u64, u64), start: u64, size: u64) -> ((u64, u64), (u64, u64)) {
     let end = start.wrapping_add(size);
-    let last = home.wrapping_add(run_bytes(class));
+    let last = home.wrapping_add(run);
     let front = start.wrapping_sub(home).min(WATCHED_BYTES);
     let behind = last.wrapping_sub(end).min(WATCHED_BYTES);
     ((start.wrapping_sub(front), start), (end, end.wrapping_add(behind)))

@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use heapledger_guard::{Damage, Finding, Memory, Region, Slot, System, Tables};
+use heapledger_guard::groups::Group;
+use heapledger_guard::{Damage, Finding, Full, Memory, Region, Slot, System, Tables};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -137,6 +138,7 @@ pub(crate) fn tables(slots: usize, units: u64, queue: usize) -> Tables {
         slots: (0..slots).map(|_| Slot::default()).collect::<Vec<_>>().leak(),
         units: words(units as usize),
         queue: words(queue),
+        groups: (0..units * u64::from(Full::GROUPS_PER_UNIT)).map(|_| Group::default()).collect::<Vec<_>>().leak(),
     }
 }
 
