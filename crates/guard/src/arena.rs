@@ -19,18 +19,20 @@
 //!
 //! ```text
 //!  Vacant ─→ Filling ─→ Live ─→ Freeing ─→ Freed ─→ Released ─→ Filling …
-//!            taken off          won by     in the    on the stack
-//!            a stack            exchange   queue     of its class
+//!            taken from         won by     in the    among the free
+//!            free runs          exchange   queue     ones of its class
 //! ```
 //!
 //! The state is one word, and each step one exchange: of two who free a block one loses, and learns that it was freed
 //! before. Freed blocks wait in a ring, first in first out; who frees a block lets the oldest ones go for which there is
-//! no more room. What may be handed out again lies on a stack for each size. Nothing waits for another thread. A thread that a
-//! fork has left out in the middle of an operation leaves at most the block lost that it was busy with.
+//! no more room. What may be handed out again lies on a stack for each size, or in groups of neighbours (`groups.rs`) where several runs share a
+//! unit. Nothing waits for another thread. A thread that a fork has left out in the middle of an operation leaves at most the block lost that
+//! it was busy with, or the free ones of a group of 64.
 //!
 //! # What it costs
 //!
-//! 64 bytes for each block, live or waiting, 8 for each unit that was used, and 8 for each place of the ring.
+//! 64 bytes for each block, live or waiting, 264 for each unit that was used, and 8 for each place of the ring. Up to a quarter of the runs
+//! of a group may be free and left unused, unless memory is used up.
 
 #![forbid(unsafe_code)]
 

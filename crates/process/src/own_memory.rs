@@ -170,11 +170,12 @@ impl<A: Sync + Send> OwnMemory<A> {
     #[cold]
     #[inline(never)]
     fn dump_up_to(&'static self, end: u64) {
-        /// The kernel is told in steps, larger and larger ones.
+        /// The kernel is told in steps, larger and larger ones, but never of so much that what was tried of it does not say how the rest is.
         const STEP_LEAST: u64 = 4 << 20;
+        const STEP_MOST: u64 = 32 << 20;
         let Some(part) = self.get().filter(|_| !self.is_sealed.load(Ordering::Acquire)) else { return };
         let (first, dumped) = (part.land.first(), self.dumped.load(Ordering::Relaxed));
-        let step = dumped.saturating_sub(first).max(STEP_LEAST);
+        let step = dumped.saturating_sub(first).clamp(STEP_LEAST, STEP_MOST);
         let wanted = end.max(dumped).saturating_add(step).min(first.saturating_add(part.land.bytes())) & !PAGE_MASK;
         if self.dumped.fetch_max(wanted, Ordering::Relaxed) < wanted {
             part.land.dump(dumped, wanted.saturating_sub(dumped));

@@ -16,7 +16,7 @@ use super::classes::{ALL_ONE, run_at};
 use super::found::{Cursor, Fill, Finding, Found, Life, NotFreed, Refused, Request, System, Tables};
 use super::limits::{FullCounts, Limits};
 use super::runs::{
-    FreeRuns, GRAIN_BYTES, GROUPS_PER_UNIT, LARGE, Taken, UNIT_BYTES, class_for, place_of, run_bytes, runs_of_unit,
+    FreeRuns, GRAIN_BYTES, GROUPS_PER_UNIT, LARGE, TakenRun, UNIT_BYTES, class_for, place_of, run_bytes, runs_of_unit,
 };
 use super::slot::{Kind, PlaceOfBlock, Slot, flag};
 use super::store::{Store, Unit, Used};
@@ -159,9 +159,9 @@ impl Full {
 
     /// A new run, or where there is no more room one of those that are left unused otherwise.
     #[cold]
-    fn cut_or_find(&self, class: usize) -> Result<Taken, Refused> {
+    fn cut_or_find(&self, class: usize) -> Result<TakenRun, Refused> {
         match self.cut(class) {
-            Ok(number) => Ok(Taken { number, ahead: 0 }),
+            Ok(number) => Ok(TakenRun { number, ahead: 0 }),
             Err(Refused::NoRoom) if self.free.run_short(&self.store) => {
                 self.free.pop(&self.store, class).ok_or(Refused::NoRoom)
             }
@@ -309,7 +309,7 @@ impl Full {
 
     /// What is handed out next is loaded, with its row.
     #[inline(always)]
-    fn fetch_ahead(&self, memory: &impl System, (home, run): (u64, u64), taken: Taken) {
+    fn fetch_ahead(&self, memory: &impl System, (home, run): (u64, u64), taken: TakenRun) {
         if taken.ahead != 0 {
             self.store.fetch_slot(taken.number.wrapping_add(taken.ahead));
             self.fetch_bytes(memory, (home.wrapping_add(run.wrapping_mul(u64::from(taken.ahead))), run));

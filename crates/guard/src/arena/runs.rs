@@ -73,7 +73,7 @@ pub(super) fn runs_of_unit(bytes: u64) -> (u64, u32) {
 
 /// A run that was taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenRun {
     /// The number of its row.
     pub(super) number: u32,
     /// So many behind it lies the one that will probably be taken next; 0: that is not known.
@@ -84,6 +84,12 @@ pub(super) struct Taken {
 #[inline(always)]
 pub(super) fn place_of(offset: u64, run: u64) -> u32 {
     (offset / UNIT_BYTES).wrapping_mul(u64::from(GROUPS_PER_UNIT * GROUP_RUNS)).wrapping_add(run) as u32
+}
+
+/// Which run of its unit is the first one of a group.
+#[inline(always)]
+fn first_of(group: u32) -> u32 {
+    (group % GROUPS_PER_UNIT).wrapping_mul(GROUP_RUNS)
 }
 
 /// Those that are free.
@@ -103,15 +109,15 @@ impl FreeRuns {
 
     /// Takes one of this class.
     #[inline(always)]
-    pub(super) fn pop(&self, store: &Store, class: usize) -> Option<Taken> {
+    pub(super) fn pop(&self, store: &Store, class: usize) -> Option<TakenRun> {
         let Some(of_class) = self.of_class.get(class) else {
-            return store.pop_free(class).map(|number| Taken { number, ahead: 0 });
+            return store.pop_free(class).map(|number| TakenRun { number, ahead: 0 });
         };
         let taken = of_class.pop(self.groups)?;
-        let first = taken.group % GROUPS_PER_UNIT * GROUP_RUNS;
+        let first = first_of(taken.group);
         let unit = store.unit_of_number(u64::from(taken.group / GROUPS_PER_UNIT))?;
         let ahead = if taken.left == 0 { 0 } else { taken.left.trailing_zeros().wrapping_sub(taken.bit) };
-        Some(Taken { number: unit.slot.wrapping_add(first).wrapping_add(taken.bit), ahead })
+        Some(TakenRun { number: unit.slot.wrapping_add(first).wrapping_add(taken.bit), ahead })
     }
 
     /// Adds those of a unit that was cut for small ones, but for the first so many.
@@ -130,7 +136,7 @@ impl FreeRuns {
         let (group, bit) = (place / GROUP_RUNS, place % GROUP_RUNS);
         of_class.push(self.groups, (group, bit), |free| {
             let runs = RUNS_OF_UNIT.get(class).map_or(0, |runs| u32::from(*runs));
-            let of_group = runs.saturating_sub(group % GROUPS_PER_UNIT * GROUP_RUNS).min(GROUP_RUNS);
+            let of_group = runs.saturating_sub(first_of(group)).min(GROUP_RUNS);
             free.wrapping_mul(self.worth_while.load(Ordering::Relaxed)) >= of_group
         });
     }
