@@ -81,6 +81,20 @@ fn two_who_free_list_a_group_once() {
     });
 }
 
+/// Fails if a group's runs are free before it is held (it is in the list twice, and what is below it is lost).
+#[test]
+fn a_group_that_is_being_added_is_listed_once() {
+    check(3, || {
+        let table: Vec<Group> = (0..2).map(|_| Group::default()).collect();
+        let runs = (0..65).map(|_| AtomicU32::new(1)).collect();
+        let shared = Arc::new(Shared { groups: Groups::new(), table, runs });
+        shared.groups.add(&shared.table, 1, 1, 0);
+        let (one, other) = (Arc::clone(&shared), Arc::clone(&shared));
+        race(move || one.groups.add(&one.table, 0, 2, 0), move || other.groups.list_if_any(&other.table, 0));
+        shared.expect_all([], &[0, 1, 64]);
+    });
+}
+
 /// Fails if a group that another thread has made the current one meanwhile is not put back (its runs are lost).
 #[test]
 fn of_two_who_need_another_group_each_gets_one() {

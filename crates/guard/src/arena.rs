@@ -27,12 +27,12 @@
 //! before. Freed blocks wait in a ring, first in first out; who frees a block lets the oldest ones go for which there is
 //! no more room. What may be handed out again lies on a stack for each size, or in groups of neighbours (`groups.rs`) where several runs share a
 //! unit. Nothing waits for another thread. A thread that a fork has left out in the middle of an operation leaves at most the block lost that
-//! it was busy with, or the free ones of a group of 64.
+//! it was busy with; in the middle of cutting a unit that one, or where it was about to take another group of 64 runs, that group.
 //!
 //! # What it costs
 //!
-//! 64 bytes for each block, live or waiting, 264 for each unit that was used, and 8 for each place of the ring. Up to a quarter of the runs
-//! of a group may be free and left unused, unless memory is used up.
+//! 64 bytes for each block, live or waiting, 8 for each unit that was used, 256 more where small runs share it, and 8 for each place of the ring.
+//! Up to a quarter of the runs of a group may be free and left unused, unless memory is used up.
 
 #![forbid(unsafe_code)]
 

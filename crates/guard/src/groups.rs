@@ -6,7 +6,8 @@
 //! before, that is as good as anywhere.)
 //!
 //! A group is *held* while it is the current one or stands in the list of those that wait to become it. Any other is put into the list by
-//! whoever frees the run that makes it worth while, which is for the caller to say: what is free in groups that are not is left unused.
+//! whoever frees the run that makes it worth while, which is for the caller to say: what is free in a group that
+//! nobody holds is left unused until then.
 
 #![forbid(unsafe_code)]
 
@@ -177,17 +178,20 @@ impl Groups {
             let before = number.saturating_sub(first).saturating_mul(GROUP_RUNS);
             let (all, taken) =
                 (runs.saturating_sub(before).min(GROUP_RUNS), taken.saturating_sub(before).min(GROUP_RUNS));
-            group.free.store(all_of(all) & !all_of(taken), Ordering::Relaxed);
-            // As each one's that follows, whatever stands below the last one: that one's is set when they are listed.
+            // Each leads to the one behind it; the last one's link is set when the chain is listed.
             let next = u64::from(number).wrapping_add(2);
             group.link.store(HELD | next & NEXT, Ordering::Relaxed);
+            // Release: who sees that something of it is free sees that it is held.
+            group.free.store(all_of(all) & !all_of(taken), Ordering::Release);
         }
         self.listed.push(&Table(groups), first, last);
     }
 
-    /// Lists a group of which something is free.
+    /// Lists a group of which something is free, if nobody holds it. What makes it worth while for those who free was stored by an exchange before
+    /// that.
     pub fn list_if_any(&self, groups: &[Group], number: u32) {
-        if groups.get(number as usize).is_some_and(|group| group.free.load(Ordering::Relaxed) != 0) {
+        in_order();
+        if groups.get(number as usize).is_some_and(|group| group.free.load(Ordering::Acquire) != 0) {
             self.list(groups, number);
         }
     }

@@ -384,6 +384,17 @@ fn where_memory_is_used_up_nothing_is_left_unused() {
 }
 
 #[test]
+fn a_large_block_that_finds_no_room_says_nothing_of_small_ones() {
+    let (land, full) = arena(4, limits(0, 0));
+    let make = || full.allocate(&land, &request(40));
+    let all: Vec<u64> = (0..585).map(|_| make().expect("room")).collect();
+    assert_eq!(full.allocate(&land, &request(4 * Full::UNIT_BYTES - 64)), Err(Refused::NoRoom));
+    full.free(&land, all[100], [1, 2], &mut silent).expect("freed");
+    assert_ne!(make().expect("room"), all[100], "it is not worth while");
+    assert_eq!(full.counts().range_bytes, 2 * Full::UNIT_BYTES);
+}
+
+#[test]
 fn what_was_left_unused_is_found_when_memory_is_used_up() {
     let (land, full) = arena(2, limits(0, 0));
     let make = || full.allocate(&land, &request(40));

@@ -31,6 +31,11 @@ const HUGE_PAGE_NS_MAX: u64 = 2_000_000;
 /// One took longer.
 static HUGE_IS_SLOW: AtomicBool = AtomicBool::new(false);
 
+/// Whether the kernel was seen to take long for a huge page.
+pub(crate) fn are_huge_pages_slow() -> bool {
+    HUGE_IS_SLOW.load(Ordering::Relaxed)
+}
+
 /// Whether pages may be closed without mappings of their own; switched off by tests of the other way.
 static MAY_ADVISE: AtomicBool = AtomicBool::new(true);
 
@@ -133,27 +138,29 @@ impl Land {
         }
     }
 
-    /// These bytes may be given as huge pages from now on, where no single ones are closed. False: not, or not any more, since that
-    /// takes the kernel too long.
+    /// These bytes may be given as huge pages from now on, where no single ones are closed, unless that takes the kernel too long: then
+    /// nothing of the range is any more ([`are_huge_pages_slow`]).
     ///
     /// A guest of a hypervisor that takes back what is free (WSL, containers in a machine of their own) may have to ask for each huge page
-    /// anew, which takes ten times as long as to have its bytes in small ones, of which there are some at hand.
-    pub(crate) fn make_huge(&self, first: u64, bytes: u64) -> bool {
+    /// anew, which was seen to take seven times as long as to have its bytes in small ones, of which there are some at hand.
+    pub(crate) fn make_huge(&self, first: u64, bytes: u64) {
         let page = first.next_multiple_of(HUGE_PAGE_BYTES);
         let has_one = page.saturating_add(HUGE_PAGE_BYTES) <= first.saturating_add(bytes);
-        if !self.may_be_huge || !has_one || !self.has(first, bytes) || HUGE_IS_SLOW.load(Ordering::Relaxed) {
-            return false;
+        if !self.may_be_huge || !has_one || !self.has(first, bytes) || are_huge_pages_slow() {
+            return;
         }
         let _ = syscall::advise(first as *mut u8, bytes as usize, advice::HUGE_PAGE);
         // The first of them is made at once, to see; it will be needed soon. A kernel that cannot do that (before Linux 5.14) is believed.
         let began_ns = syscall::clock(CLOCK_THREAD_CPU);
         let _ = syscall::advise(page as *mut u8, HUGE_PAGE_BYTES as usize, advice::POPULATE_WRITE);
-        if syscall::clock(CLOCK_THREAD_CPU).saturating_sub(began_ns) <= HUGE_PAGE_NS_MAX {
-            return true;
+        if syscall::clock(CLOCK_THREAD_CPU).saturating_sub(began_ns) > HUGE_PAGE_NS_MAX {
+            HUGE_IS_SLOW.store(true, Ordering::Relaxed);
+            // Also where some were promised before and never used, or given back.
+            let until = first.saturating_add(bytes).saturating_sub(self.first);
+            if self.has(self.first, until) {
+                let _ = syscall::advise(self.first as *mut u8, until as usize, advice::NO_HUGE_PAGE);
+            }
         }
-        HUGE_IS_SLOW.store(true, Ordering::Relaxed);
-        let _ = syscall::advise(first as *mut u8, bytes as usize, advice::NO_HUGE_PAGE);
-        false
     }
 
     /// Gives back what lies behind the first so many bytes: it was never used, and nobody looks there any more.

@@ -1,7 +1,7 @@
 //! Memory of the guard's own: a range of addresses, who cuts it into blocks (`crates/guard`), and the tables that needs.
 #![forbid(unsafe_code)]
 
-use crate::land::Land;
+use crate::land::{Land, are_huge_pages_slow};
 use crate::once::{Early, Starting};
 use crate::private::Run;
 use crate::shared::Phase;
@@ -151,6 +151,10 @@ impl<A: Sync + Send> OwnMemory<A> {
             self.dumped.store(part.land.first(), Ordering::Relaxed);
             self.slots.dump_only(0);
             self.units.dump_only(0);
+            // Not by themselves, where the system would: a small program touches little of each.
+            self.slots.make_huge(false);
+            self.units.make_huge(false);
+            self.groups.make_huge(false);
             // Nobody who looks from outside asks what is free.
             self.groups.dump_only(0);
             self.part.change(&mut starting, |place| *place = Some(part));
@@ -170,7 +174,7 @@ impl<A: Sync + Send> OwnMemory<A> {
     #[cold]
     #[inline(never)]
     fn dump_up_to(&'static self, end: u64) {
-        /// The kernel is told in steps, larger and larger ones, but never of so much that what was tried of it does not say how the rest is.
+        /// The kernel is told in steps, larger and larger ones up to this.
         const STEP_LEAST: u64 = 4 << 20;
         const STEP_MOST: u64 = 32 << 20;
         let Some(part) = self.get().filter(|_| !self.is_sealed.load(Ordering::Acquire)) else { return };
@@ -182,10 +186,16 @@ impl<A: Sync + Send> OwnMemory<A> {
             if !part.land.may_be_changed() {
                 return;
             }
-            // It is much: with small pages, finding them takes a good part of each look at a freed block.
+            // It is much: with small pages, finding them takes a good part of each look at a freed block. Larger blocks have what they are for
+            // themselves, and may never be used whole; nor would what is tried of so much say how the rest is.
+            if dumped > first && end.saturating_sub(dumped) <= STEP_MOST && !self.is_sealed.load(Ordering::Acquire) {
+                part.land.make_huge(dumped, wanted.saturating_sub(dumped));
+            }
+            if !part.land.may_be_changed() {
+                return;
+            }
             if dumped > first {
-                let is_huge = part.land.make_huge(dumped, wanted.saturating_sub(dumped));
-                self.slots.make_huge(is_huge);
+                self.slots.make_huge(!are_huge_pages_slow());
             }
             // As many rows as the smallest blocks there can have.
             let bytes = wanted.saturating_sub(first);

@@ -70,9 +70,10 @@ impl Full {
     /// written and that nobody else uses. `None` if the tables are none, or the addresses are none.
     pub fn new(first: u64, bytes: u64, tables: Tables, limits: Limits) -> Option<Self> {
         let store = Store::new(first, bytes, Self::UNIT_BYTES.trailing_zeros(), tables)?;
+        let free = FreeRuns::new(tables.groups, store.range_bytes() / UNIT_BYTES)?;
         let arena = Self {
             store,
-            free: FreeRuns::new(tables.groups),
+            free,
             fill_bytes_max: limits.fill_bytes_max,
             freed_fill: Some(limits.freed_fill),
             front_bytes: FRONT_BYTES,
@@ -162,7 +163,9 @@ impl Full {
     fn cut_or_find(&self, class: usize) -> Result<TakenRun, Refused> {
         match self.cut(class) {
             Ok(number) => Ok(TakenRun { number, ahead: 0 }),
-            Err(Refused::NoRoom) if self.free.run_short(&self.store) => {
+            Err(Refused::NoRoom) if class < LARGE => {
+                self.free.run_short(&self.store);
+                // Also where another thread has done that: it may have freed some.
                 self.free.pop(&self.store, class).ok_or(Refused::NoRoom)
             }
             Err(refused) => Err(refused),
@@ -201,6 +204,7 @@ impl Full {
 
     /// Frees the block that begins here: looks at what lies around it, fills it, and lets it wait. Those that must go for it
     /// are looked at. Each damage is told while it still can be seen.
+    #[inline(always)]
     pub fn free(
         &self,
         memory: &impl System,
@@ -339,7 +343,7 @@ impl Full {
         self.free.push(&self.store, place.class, (number, slot));
     }
 
-    /// What is counted of a block that waits: all that is taken for it. That was a number when the block was made.
+    /// What is counted of a block that waits: all that is taken for it. It cannot overflow: the block would not have been made.
     #[inline(always)]
     fn weight(&self, size: u64) -> u64 {
         let room = size.wrapping_add(GRAIN_BYTES.wrapping_sub(1)) & !GRAIN_BYTES.wrapping_sub(1);
@@ -484,7 +488,7 @@ impl Full {
             waiting_bytes: self.waiting_bytes.load(Ordering::Relaxed).saturating_sub(in_tables),
             slots: u64::from(self.store.slots_used()),
             range_bytes: self.store.used_bytes(),
-            tables_bytes: self.store.tables_bytes().saturating_add(FreeRuns::table_bytes(self.store.used_bytes())),
+            tables_bytes: self.store.tables_bytes().saturating_add(self.free.table_bytes()),
             not_kept: self.not_kept.load(Ordering::Relaxed),
         }
     }

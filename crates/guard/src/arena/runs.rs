@@ -6,7 +6,7 @@ use super::classes::{class_of, shares_of, units_of};
 use super::slot::Slot;
 use super::store::Store;
 use crate::groups::{GROUP_RUNS, Group, Groups};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What the range is cut into.
 pub(super) const UNIT_BYTES: u64 = 1 << 16;
@@ -18,8 +18,10 @@ const GRAINS: u64 = UNIT_BYTES / GRAIN_BYTES;
 const SMALL_BYTES: u64 = 16 << 10;
 /// The class of the smallest run of whole units: behind those of small ones.
 pub(super) const LARGE: usize = 72;
-/// Words for groups of a unit's runs: nothing is smaller than what lies around a block.
+/// Groups of a unit's runs, of two words each: no run is smaller than what lies around a block.
 pub(super) const GROUPS_PER_UNIT: u32 = 16;
+/// So many units have runs whose places fit into a row.
+const UNITS_MAX: u64 = (1 << 32) / (GROUPS_PER_UNIT * GROUP_RUNS) as u64;
 /// A group is listed when one in so many of its runs is free.
 const WORTH_WHILE: u32 = 4;
 const _: () = assert!(GROUPS_PER_UNIT as u64 * GROUP_RUNS as u64 * super::Full::GAP_BYTES >= UNIT_BYTES);
@@ -80,7 +82,8 @@ pub(super) struct TakenRun {
     pub(super) ahead: u32,
 }
 
-/// What the row of a small run keeps, so that nobody has to look for its group: the number of that one, and above the lowest bits which run it is.
+/// What the row of a small run keeps, so that nobody has to look for its group: in the lowest bits which run of its group it is, and above them
+/// that one's number.
 #[inline(always)]
 pub(super) fn place_of(offset: u64, run: u64) -> u32 {
     (offset / UNIT_BYTES).wrapping_mul(u64::from(GROUPS_PER_UNIT * GROUP_RUNS)).wrapping_add(run) as u32
@@ -100,11 +103,17 @@ pub(super) struct FreeRuns {
     of_class: [Groups; LARGE],
     /// A group is listed when one in so many of its runs is free: [`WORTH_WHILE`], or as many as it has, where memory is used up.
     worth_while: AtomicU32,
+    /// Units that were cut for small ones.
+    units: AtomicU64,
 }
 
 impl FreeRuns {
-    pub(super) fn new(groups: &'static [Group]) -> Self {
-        Self { groups, of_class: core::array::from_fn(|_| Groups::new()), worth_while: AtomicU32::new(WORTH_WHILE) }
+    /// Of so many units at most. `None` if there are not groups for all of them, or if a row cannot keep where a run of the last one is.
+    pub(super) fn new(groups: &'static [Group], units: u64) -> Option<Self> {
+        let per_unit = u64::from(GROUPS_PER_UNIT);
+        let sound = units <= UNITS_MAX && units.checked_mul(per_unit).is_some_and(|all| groups.len() as u64 >= all);
+        let of_class = core::array::from_fn(|_| Groups::new());
+        sound.then_some(Self { groups, of_class, worth_while: AtomicU32::new(WORTH_WHILE), units: AtomicU64::new(0) })
     }
 
     /// Takes one of this class.
@@ -124,6 +133,7 @@ impl FreeRuns {
     pub(super) fn add(&self, class: usize, offset: u64, runs: u64, taken: u32) {
         if let Some(of_class) = self.of_class.get(class) {
             let first = (offset / UNIT_BYTES) as u32;
+            self.units.fetch_add(1, Ordering::Relaxed);
             of_class.add(self.groups, first.wrapping_mul(GROUPS_PER_UNIT), runs as u32, taken);
         }
     }
@@ -141,12 +151,12 @@ impl FreeRuns {
         });
     }
 
-    /// Memory is used up: what is left unused otherwise can be had from now on. False if that was so before.
+    /// Memory is used up: what is left unused otherwise can be had from now on.
     #[cold]
     #[inline(never)]
-    pub(super) fn run_short(&self, store: &Store) -> bool {
+    pub(super) fn run_short(&self, store: &Store) {
         if self.worth_while.swap(GROUP_RUNS, Ordering::AcqRel) == GROUP_RUNS {
-            return false;
+            return;
         }
         for unit in 0..store.used_bytes() / UNIT_BYTES {
             let slot = store.unit_of_number(unit).and_then(|unit| store.slot(unit.slot));
@@ -156,11 +166,11 @@ impl FreeRuns {
                 groups.for_each(|group| of_class.list_if_any(self.groups, group));
             }
         }
-        true
     }
 
-    /// Bytes of the table of groups, of so many bytes of the range.
-    pub(super) fn table_bytes(used_bytes: u64) -> u64 {
-        (used_bytes / UNIT_BYTES).saturating_mul(u64::from(GROUPS_PER_UNIT)).saturating_mul(size_of::<Group>() as u64)
+    /// Bytes of the table of groups that were ever used.
+    pub(super) fn table_bytes(&self) -> u64 {
+        let of_unit = u64::from(GROUPS_PER_UNIT).saturating_mul(size_of::<Group>() as u64);
+        self.units.load(Ordering::Relaxed).saturating_mul(of_unit)
     }
 }

@@ -97,7 +97,7 @@ pub struct Slot {
     size: AtomicU64,
     /// Bytes from the run's beginning to the block.
     lead: AtomicU32,
-    /// What stands below it in the stack of free ones; of small runs of the level `full` which one of its unit it is.
+    /// What stands below it in the stack of free ones; of small runs of the level `full` which one of all they are.
     link: AtomicU32,
     allocated: [AtomicU64; 2],
     freed: [AtomicU64; 2],

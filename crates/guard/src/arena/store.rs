@@ -14,6 +14,8 @@ const CLASSES: usize = 256;
 /// A unit's word is the row's number and one, and above it what makes more of it.
 const NUMBER_BITS: u32 = 32;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+/// Of the count of units that were cut: there are no more.
+const SEALED: u64 = 1 << 63;
 
 /// Range, tables, and what of both is used.
 #[derive(Debug)]
@@ -24,11 +26,10 @@ pub(super) struct Store {
     tables: Tables,
     stacks: [Stack; CLASSES],
     queue: Queue,
+    /// So many were cut, and whether nothing is any more ([`SEALED`]).
     units_used: AtomicU64,
     slots_used: AtomicU64,
-    /// Nothing is cut any more: so many units were, and one more; 0: it goes on.
-    sealed: AtomicU64,
-    /// And so many rows.
+    /// When nothing was cut any more so many rows were used, and one more; 0: that is not known yet.
     sealed_slots: AtomicU64,
 }
 
@@ -95,7 +96,6 @@ impl Store {
             queue: Queue::new(),
             units_used: AtomicU64::new(0),
             slots_used: AtomicU64::new(0),
-            sealed: AtomicU64::new(0),
             sealed_slots: AtomicU64::new(0),
         })
     }
@@ -123,9 +123,8 @@ impl Store {
     }
 
     pub(super) fn slots_used(&self) -> u32 {
-        let is_sealed = self.sealed.load(Ordering::Acquire) != 0;
-        let used = if is_sealed { &self.sealed_slots } else { &self.slots_used };
-        used.load(Ordering::Acquire) as u32
+        let sealed = self.sealed_slots.load(Ordering::Acquire).checked_sub(1);
+        sealed.unwrap_or_else(|| self.slots_used.load(Ordering::Acquire)) as u32
     }
 
     /// Where it stands how many rows were ever used.
@@ -143,30 +142,27 @@ impl Store {
     }
 
     pub(super) fn used_bytes(&self) -> u64 {
-        let used = match self.sealed.load(Ordering::Acquire).checked_sub(1) {
-            Some(sealed) => sealed,
-            None => self.units_used.load(Ordering::Relaxed),
-        };
-        used.wrapping_shl(self.unit_log2)
+        (self.units_used.load(Ordering::Acquire) & !SEALED).wrapping_shl(self.unit_log2)
     }
 
     /// What lies behind what was cut is not looked at any more, nor its rows and words.
     pub(super) fn contains(&self, address: u64) -> bool {
-        let is_sealed = self.sealed.load(Ordering::Acquire) != 0;
+        let is_sealed = self.units_used.load(Ordering::Acquire) & SEALED != 0;
         let bytes = if is_sealed { self.used_bytes() } else { self.bytes };
         address.checked_sub(self.first).is_some_and(|offset| offset < bytes)
     }
 
     /// From now on nothing is cut; what was.
     pub(super) fn seal(&self) -> Used {
-        let units = self.units_used.swap(self.units(), Ordering::AcqRel);
-        if self.sealed.load(Ordering::Acquire) == 0 {
-            // Whoever cuts takes rows first. Those that are taken when there are no units any more are nobody's.
-            self.sealed_slots.fetch_max(self.slots_used.load(Ordering::Acquire), Ordering::AcqRel);
-            let _ = self.sealed.compare_exchange(0, units.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire);
-        }
-        let units = self.sealed.load(Ordering::Acquire).wrapping_sub(1);
-        let slots = self.sealed_slots.load(Ordering::Acquire);
+        // Whoever cuts fails from here on: so many are more than there are.
+        let units = self.units_used.fetch_or(SEALED, Ordering::AcqRel) & !SEALED;
+        // Who cuts takes rows first. Those that are taken when there are no units any more are nobody's.
+        let used = self.slots_used.load(Ordering::Acquire);
+        let set = |slots: u64| (slots == 0).then_some(used.wrapping_add(1));
+        let slots = match self.sealed_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, set) {
+            Ok(_) => used,
+            Err(known) => known.wrapping_sub(1),
+        };
         Used { bytes: units.wrapping_shl(self.unit_log2), units, slots }
     }
 

@@ -14,7 +14,7 @@ pub type Instruction = [u8; 8];
 pub const INSTRUCTIONS_MAX: usize = 4096;
 
 /// The calls that the recorder makes while it records, once it has begun. Addresses and lengths are left out: no filter looks at them.
-const NEEDED: [(usize, [usize; 3]); 22] = [
+const NEEDED: [(usize, [usize; 3]); 25] = [
     (number::RT_SIGPROCMASK, [2, 0, 0]),
     (number::FUTEX, [0, 129, 1]),
     (number::MMAP, [0, 4096, 3]),
@@ -23,6 +23,9 @@ const NEEDED: [(usize, [usize; 3]); 22] = [
     (number::MPROTECT, [0, 4096, 3]),
     (number::MADVISE, [0, 4096, advice::POPULATE_WRITE]),
     (number::MADVISE, [0, 4096, advice::DO_DUMP]),
+    (number::MADVISE, [0, 4096, advice::DONT_DUMP]),
+    (number::MADVISE, [0, 4096, advice::HUGE_PAGE]),
+    (number::MADVISE, [0, 4096, advice::NO_HUGE_PAGE]),
     (number::MADVISE, [0, 4096, advice::DONT_NEED]),
     (number::MINCORE, [0, 4096, 0]),
     (number::GETPID, [0, 0, 0]),
