@@ -1,7 +1,7 @@
 //! The tests of what threads share, under ThreadSanitizer: where a nightly compiler with the sources of the standard library is
 //! installed, which has to be built with it (`rustup component add rust-src --toolchain nightly`).
 //!
-//! What hooks are told while others come and go is looked at first. What is recorded by threads, taken over when they have gone, and read meanwhile is compared with a model there, in processes that
+//! What hooks are told while others come and go is looked at first, then memory of the guard's own, from which threads take blocks and give them back. What is recorded by threads, taken over when they have gone, and read meanwhile is compared with a model there, in processes that
 //! ThreadSanitizer ends with 66 if it has seen a race. Programs under `heapledger run` cannot be looked at like this: the recorder keeps
 //! out of the way of sanitizers.
 
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Result {
         return Err("it needs `rustup component add rust-src --toolchain nightly`".into());
     }
     run_tests(&mut command("heapledger-watch", "threads"))?;
+    run_tests(&mut command("heapledger-guard", "arena_threads"))?;
     run_tests(&mut command("heapledger-process", "model")).map(drop)
 }
 
