@@ -2,8 +2,8 @@
 //!
 //! Up to 64 runs that follow each other are a group: a word with a bit for each that is free. Blocks are taken out of one group until
 //! nothing of it is free, lowest address first, and only then out of another one. So blocks that are made one after the other lie one behind
-//! the other, with their rows, and the processor loads what comes next by itself. (A stack hands out what was freed last: where blocks wait
-//! before, that is as good as anywhere.)
+//! the other, with their rows, and the processor loads what comes next by itself. (A stack hands out what was freed last, since that is in the
+//! cache still; where blocks wait before, it is as cold as any other.)
 //!
 //! A group is *held* while it is the current one or stands in the list of those that wait to become it. Any other is put into the list by
 //! whoever frees the run that makes it worth while, which is for the caller to say: what is free in a group that
@@ -29,6 +29,18 @@ pub struct Group {
     /// A bit for each run that is free.
     free: AtomicU64,
     link: AtomicU64,
+}
+
+impl Group {
+    /// Takes the free run of it that lies lowest. `None` if there is none, or if another thread was faster. `number`: its own.
+    #[inline(always)]
+    fn take(&self, number: u32) -> Option<Taken> {
+        let free = self.free.load(Ordering::Relaxed);
+        let left = free & free.wrapping_sub(1);
+        // Whoever frees a run has set its bit last: what was written of it before is seen.
+        let is_taken = free != 0 && exchange(&self.free, free, left, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_taken.then(|| Taken { group: number, bit: free.trailing_zeros(), left })
+    }
 }
 
 /// All groups there are, by number.
@@ -87,17 +99,9 @@ impl Groups {
     /// Takes a free run. `None` if none of these groups has one.
     #[inline(always)]
     pub fn pop(&self, groups: &[Group]) -> Option<Taken> {
-        let current = self.current.load(Ordering::Acquire);
-        if let Some(number) = (current as u32).checked_sub(1) {
-            let group = groups.get(number as usize)?;
-            let free = group.free.load(Ordering::Relaxed);
-            let left = free & free.wrapping_sub(1);
-            // Whoever frees a run has set its bit last: what was written of it before is seen.
-            if free != 0 && exchange(&group.free, free, left, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Some(Taken { group: number, bit: free.trailing_zeros(), left });
-            }
-        }
-        self.pop_of_next(groups)
+        let current = (self.current.load(Ordering::Acquire) as u32).checked_sub(1);
+        let taken = current.and_then(|number| groups.get(number as usize)?.take(number));
+        if taken.is_some() { taken } else { self.pop_of_next(groups) }
     }
 
     #[cold]
@@ -107,12 +111,11 @@ impl Groups {
             let current = self.current.load(Ordering::Acquire);
             if let Some(number) = (current as u32).checked_sub(1) {
                 let group = groups.get(number as usize)?;
-                let free = group.free.load(Ordering::Relaxed);
-                let left = free & free.wrapping_sub(1);
-                if free != 0 {
-                    if exchange(&group.free, free, left, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                        return Some(Taken { group: number, bit: free.trailing_zeros(), left });
-                    }
+                let taken = group.take(number);
+                if taken.is_some() {
+                    return taken;
+                }
+                if group.free.load(Ordering::Relaxed) != 0 {
                     continue;
                 }
             }
@@ -142,7 +145,7 @@ impl Groups {
     }
 
     /// Lists a group, if nobody holds it.
-    pub fn list(&self, groups: &[Group], number: u32) {
+    fn list(&self, groups: &[Group], number: u32) {
         if let Some(group) = groups.get(number as usize)
             && exchange(&group.link, 0, HELD, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {

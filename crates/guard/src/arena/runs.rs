@@ -174,3 +174,17 @@ impl FreeRuns {
         self.units.load(Ordering::Relaxed).saturating_mul(of_unit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_has_as_many_runs_as_its_word_says() {
+        for (class, runs) in RUNS_OF_UNIT.iter().enumerate() {
+            assert_eq!(u64::from(*runs), runs_of_unit(run_bytes(class)).0, "{class}");
+        }
+        assert_eq!(run_bytes(LARGE), UNIT_BYTES);
+        assert!(class_for(SMALL_BYTES) < LARGE && class_for(SMALL_BYTES + 1) == LARGE);
+    }
+}
