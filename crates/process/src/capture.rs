@@ -5,6 +5,7 @@ use crate::entry;
 use crate::once::Noted;
 use crate::options::Unwind;
 use crate::shared::Shared;
+use crate::sites::StackPath;
 use crate::state::{Entered, ThreadBooks, ThreadState, last_of};
 use crate::surroundings::{Surroundings, still_hold};
 use core::cell::Cell;
@@ -209,10 +210,12 @@ fn intern(shared: &Shared, mut state: Entered, effect: CallEffect) -> Option<Sit
     let generation = state.generation;
     let ThreadBooks { last, fresh, taken, .. } = &mut *state;
     let last = last_of(last, effect);
-    let mut site = Site(last.node(taken.kept));
+    let (node, hash) = last.node(taken.kept);
+    let mut path = StackPath { site: Site(node), hash };
     if taken.fresh == 0 {
-        return Some(site);
+        return Some(path.site);
     }
+    shared.sites.fetch_soon(path, fresh.get(..taken.fresh)?.iter().rev().map(|frame| CodeId(frame.tag)));
     if taken.keeps {
         last.cut(taken);
     }
@@ -222,12 +225,12 @@ fn intern(shared: &Shared, mut state: Entered, effect: CallEffect) -> Option<Sit
             0 => shared.sites.code(shared.ledger(), &shared.modules, frame.pc, generation, None)?,
             tag => CodeId(tag),
         };
-        site = shared.sites.site(shared.ledger(), site, code)?;
+        path = shared.sites.inwards(shared.ledger(), path, code)?;
         if taken.keeps {
-            last.keep(taken, *frame, site.0);
+            last.keep(taken, *frame, (path.site.0, path.hash));
         }
     }
-    Some(site)
+    Some(path.site)
 }
 
 /// Takes the stack whole and remembers nothing of it: on an alternate stack, where all registers have to be tracked,
@@ -270,13 +273,13 @@ fn capture_plainly(shared: &Shared, mut state: Entered, registers: &Registers, f
     let is_plain = restarted || settings.unwind == Unwind::Slow;
     let rule_of = |address: u64| is_plain.then(|| resolve(&surroundings, address));
     let intern = || {
-        frames.iter().rev().try_fold(Site::NONE, |site, address| {
+        frames.iter().rev().try_fold(StackPath::ROOT, |outer, address| {
             let rule = rule_of(*address).filter(|rule| matches!(rule.shape(), Shape::NoTable | Shape::Signal { .. }));
             let code = shared.sites.code(shared.ledger(), &shared.modules, *address, generation, rule)?;
-            shared.sites.site(shared.ledger(), site, code)
+            shared.sites.inwards(shared.ledger(), outer, code)
         })
     };
-    intern().unwrap_or_else(|| {
+    intern().map(|path| path.site).unwrap_or_else(|| {
         thread.count(TallyCounter::SitesFull, 1);
         Site::NONE
     })

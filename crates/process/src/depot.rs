@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::shared::{Phase, Shared};
-use crate::sites::Sites;
+use crate::sites::{Sites, StackPath};
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{module, pc};
@@ -63,10 +63,11 @@ pub fn put(shared: &Shared, frames: &[usize]) -> Result<Site, NotKept> {
     let outwards = frames.iter().rev();
     outwards
         .copied()
-        .try_fold(Site::NONE, |site, frame| {
+        .try_fold(StackPath::ROOT, |outer, frame| {
             let code = shared.sites.code(ledger, &shared.modules, frame as u64, generation, None)?;
-            shared.sites.site(ledger, site, code)
+            shared.sites.inwards(ledger, outer, code)
         })
+        .map(|path| path.site)
         .ok_or(NotKept::Full)
 }
 

@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::capture::{capture, capture_frames};
 use crate::guarded::Level;
 use crate::shared::Shared;
+use crate::sites::StackPath;
 use crate::state::{Entered, ThreadBooks};
 use heapledger_format::record::Options;
 use heapledger_format::{FreeDepth, Site, TallyCounter};
@@ -110,7 +111,7 @@ fn caller(shared: &Shared, state: Entered, pc: u64) -> Site {
 fn new_caller(shared: &Shared, mut state: Entered, pc: u64, generation: u32) -> Site {
     let entered = apart::result_of(None, || {
         let code = shared.sites.code(shared.ledger(), &shared.modules, pc, generation, None)?;
-        shared.sites.site(shared.ledger(), Site::NONE, code)
+        shared.sites.inwards(shared.ledger(), StackPath::ROOT, code).map(|path| path.site)
     });
     match entered {
         Some(site) => {

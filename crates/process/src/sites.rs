@@ -39,6 +39,25 @@ const ID_MASKS: [u32; SEGMENTS] = {
     masks
 };
 
+/// A stack, by the site of its innermost frame and by a hash of all of its frames. Where a node lies in the tables follows from the latter, so
+/// that the processor loads the nodes of several new frames at once: which node the caller has, it would have to know first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StackPath {
+    pub(crate) site: Site,
+    pub(crate) hash: u32,
+}
+
+impl StackPath {
+    /// No frames.
+    pub(crate) const ROOT: StackPath = StackPath { site: Site::NONE, hash: 0 };
+
+    /// The hash of the stack with one more frame; its upper half goes into the next one's.
+    #[inline(always)]
+    fn hash_with(self, code: CodeId) -> u64 {
+        mix(u64::from(self.hash) | u64::from(code.0) << 32)
+    }
+}
+
 const CODE_PLACES: usize = 8;
 
 /// What is known of a code address: the address, its id, its rule. The upper half of the latter two is the generation plus 1 in
@@ -101,17 +120,40 @@ impl Sites {
         ID_MASKS.get(segment).copied().unwrap_or(0)
     }
 
-    /// The site of a code address below its caller's ([`Site::NONE`]: outermost); `None` if a table is full.
+    /// The stack that a code address makes with its caller's; `None` if a table is full.
     #[inline(always)]
-    pub fn site(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<Site> {
-        self.site_or_new(ledger, parent, code).map(|(site, _)| site)
+    pub(crate) fn inwards(&self, ledger: &Ledger, outer: StackPath, code: CodeId) -> Option<StackPath> {
+        let hash = outer.hash_with(code);
+        let (site, _) = self.find_or_make(ledger, (outer.site, code), hash)?;
+        Some(StackPath { site, hash: (hash >> 32) as u32 })
     }
 
-    /// The same, and whether it was not there before.
+    /// Starts to load where a stack with these further frames is looked for.
     #[inline(always)]
-    pub(crate) fn site_or_new(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<(Site, bool)> {
+    pub(crate) fn fetch_soon(&self, outer: StackPath, codes: impl Iterator<Item = CodeId>) {
+        let count = self.nodes.count();
+        let mut hash = outer.hash;
+        for code in codes {
+            let new = StackPath { site: Site::NONE, hash }.hash_with(code);
+            hash = (new >> 32) as u32;
+            for back in 1..=2 {
+                if let Some(window) = self.nodes.known_window(count.wrapping_sub(back), new, 0) {
+                    heapledger_linux::memory::fetch_soon((&raw const *window).cast());
+                }
+            }
+        }
+    }
+
+    /// The site of what stands in place of a code address, below its caller's ([`Site::NONE`]: outermost), and whether it was not there
+    /// before; `None` if a table is full. Not for code addresses: these are found by the whole [path](StackPath).
+    #[inline(always)]
+    pub(crate) fn scripted_site(&self, ledger: &Ledger, parent: Site, code: CodeId) -> Option<(Site, bool)> {
+        self.find_or_make(ledger, (parent, code), StackPath { site: parent, hash: parent.0 }.hash_with(code))
+    }
+
+    #[inline(always)]
+    fn find_or_make(&self, ledger: &Ledger, (parent, code): (Site, CodeId), hash: u64) -> Option<(Site, bool)> {
         let key = u64::from(parent.0) | u64::from(code.0) << 32;
-        let hash = mix(key);
         // How many windows of each segment were full: what is not in there now will never be.
         let mut full = [0u8; SEGMENTS];
         for segment in (0..self.nodes.count()).rev() {

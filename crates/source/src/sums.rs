@@ -182,6 +182,8 @@ impl Ledger {
                 Ok(())
             })?;
         }
+        // There is one for each row; a sum is too large to be moved again and again as the table grows.
+        sums.sites.reserve(lifetimes.len());
         let mut generation = 0;
         self.each_row(SectionKind::Sums, Sum::bytes(codec.word), ROWS_MAX, &mut |row, element| {
             if row == 0 {

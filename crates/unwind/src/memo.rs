@@ -365,7 +365,7 @@ impl<const SETS: usize, const WORDS: usize> Memo<SETS, WORDS> {
                 (*above, *value) = (count as u16, word.value);
             }
         }
-        let node = last.node(depth);
+        let (node, _) = last.node(depth);
         let flags = if proof.is_live { LIVE } else { 0 } | if proof.is_guessed { GUESSED } else { 0 };
         let Registers { ip, sp, bp, .. } = *registers;
         self.kept = self.kept.saturating_add(1);

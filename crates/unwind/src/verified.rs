@@ -24,6 +24,8 @@ pub struct FrameNote {
     bp: u64,
     /// What the owner knows of the stack from here outwards.
     node: u32,
+    /// And what else.
+    path: u32,
     /// Five flags below; above them, how many of the further words belong to this frame and those outside of it.
     marks: u32,
 }
@@ -267,11 +269,11 @@ impl LastStack<'_> {
         self.frames.iter().take(self.depth()).map(|frame| frame.value)
     }
 
-    /// What [`LastStack::keep`] was told of the stack whose frames are the `kept` outermost ones; 0 for none.
+    /// What [`LastStack::keep`] was told of the stack whose frames are the `kept` outermost ones; zeros for none.
     #[inline(always)]
-    pub fn node(&self, kept: usize) -> u32 {
+    pub fn node(&self, kept: usize) -> (u32, u32) {
         let outer = kept.checked_sub(1).and_then(|index| self.places.get(index));
-        outer.map_or(0, |place| place.node)
+        outer.map_or((0, 0), |place| (place.node, place.path))
     }
 
     #[inline(always)]
@@ -378,10 +380,10 @@ impl LastStack<'_> {
         }
     }
 
-    /// Enters a fresh frame at the inner end of the kept ones. `node` is what the owner
-    /// wants to know of the stack that ends with it.
+    /// Enters a fresh frame at the inner end of the kept ones. `node` and `path` are what the
+    /// owner wants to know of the stack that ends with it.
     #[inline(always)]
-    pub fn keep(&mut self, taken: &Taken, frame: Fresh, node: u32) {
+    pub fn keep(&mut self, taken: &Taken, frame: Fresh, (node, path): (u32, u32)) {
         let depth = self.head.depth as usize;
         let outer = depth.wrapping_sub(1); // no index, where there is none
         let marks = match (self.frames.get(outer), self.places.get(outer)) {
@@ -407,7 +409,7 @@ impl LastStack<'_> {
             return;
         };
         *frame = Word { address, value: pc };
-        *place = FrameNote { bp, node, marks };
+        *place = FrameNote { bp, node, path, marks };
         *entry = depth as u16;
         self.head.high = self.head.high.max(address);
         self.head.depth = depth.wrapping_add(1) as u32;

@@ -68,12 +68,15 @@ pub struct SiteSums {
     pub in_flight: u64,
 }
 
-/// Sums by site as they grow. Without threads a site's number is its place: 72 bytes for each site.
+/// Sums by site as they grow.
 struct Holdings {
     by_thread: bool,
     /// Sites from here on are not believed.
     limit: usize,
-    places: Vec<Amounts>,
+    /// By number of a site: which of the sums is its own, and one; 0: none. Most sites are frames that only lead to others.
+    places: Vec<u32>,
+    /// Without threads.
+    sums: Vec<(Site, Amounts)>,
     threads: HashMap<(Option<ThreadRow>, Site), Amounts>,
     total: Amounts,
     samples: u64,
@@ -81,8 +84,8 @@ struct Holdings {
 
 impl Holdings {
     fn new(by_thread: bool, limit: usize) -> Holdings {
-        let (places, threads) = (Vec::new(), HashMap::new());
-        Holdings { by_thread, limit, places, threads, total: Amounts::default(), samples: 0 }
+        let (places, sums, threads) = (Vec::new(), Vec::new(), HashMap::new());
+        Holdings { by_thread, limit, places, sums, threads, total: Amounts::default(), samples: 0 }
     }
 
     #[inline]
@@ -116,18 +119,31 @@ impl Holdings {
             *self.threads.entry((thread, site)).or_default() += part;
             return;
         }
-        let place = site.index();
-        if place >= self.places.len() {
-            self.places.resize((place + 1).max(self.places.len() * 2), Amounts::default());
+        self.put_at(site, part);
+    }
+
+    #[inline]
+    fn put_at(&mut self, site: Site, part: Amounts) {
+        if site.index() >= self.places.len() {
+            self.places.resize((site.index() + 1).max(self.places.len() * 2), 0);
         }
-        self.places[place] += part;
+        let place = &mut self.places[site.index()];
+        match place.checked_sub(1) {
+            Some(known) => self.sums[known as usize].1 += part,
+            None => {
+                self.sums.push((site, part));
+                // There are at most as many as sites.
+                *place = self.sums.len() as u32;
+            }
+        }
     }
 
     fn join(&mut self, mut other: Holdings) {
-        if other.places.len() > self.places.len() {
+        if other.sums.len() > self.sums.len() {
             std::mem::swap(&mut self.places, &mut other.places);
+            std::mem::swap(&mut self.sums, &mut other.sums);
         }
-        self.places.iter_mut().zip(other.places).for_each(|(own, other)| *own += other);
+        other.sums.into_iter().for_each(|(site, amounts)| self.put_at(site, amounts));
         for (key, amounts) in other.threads {
             *self.threads.entry(key).or_default() += amounts;
         }
@@ -136,11 +152,10 @@ impl Holdings {
     }
 
     fn finish(self) -> Vec<SiteSum> {
-        let places = (0u32..=u32::MAX).map(Site).zip(self.places);
-        let places = places.map(|(site, amounts)| SiteSum { thread: None, site, amounts });
+        let together = self.sums.into_iter().map(|(site, amounts)| SiteSum { thread: None, site, amounts });
         let threads = self.threads.into_iter();
         let threads = threads.map(|((thread, site), amounts)| SiteSum { thread, site, amounts });
-        let mut sites: Vec<SiteSum> = places.chain(threads).filter(|sum| !sum.amounts.is_zero()).collect();
+        let mut sites: Vec<SiteSum> = together.chain(threads).filter(|sum| !sum.amounts.is_zero()).collect();
         sites.sort_unstable_by_key(|sum| (sum.thread.map_or(u64::MAX, |row| u64::from(row.0)), sum.site));
         sites
     }

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use heapledger_format::session;
+use heapledger_format::session::{self, SANITIZERS};
 use object::elf::FileHeader64;
 use object::read::ReadCache;
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader, ProgramHeader, SectionHeader, Sym, SymbolTable};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 /// An executable file, as far as it matters here.
@@ -38,6 +38,34 @@ const ALLOCATORS: &[&str] = &[
     "sn_malloc",
 ];
 
+/// What only a loader defines.
+const LOADERS: &str = "_rtld_global";
+
+type Cache = ReadCache<File>;
+type Elf<'c> = ElfFile64<'c, Endianness, &'c Cache>;
+type Symbol<'c, 'f> = ElfSymbol64<'c, 'f, Endianness, &'c Cache>;
+
+/// The names of a table of symbols, read as one piece: a program has a hundred thousand of them, and each by itself takes a microsecond.
+struct Names<'c> {
+    endian: Endianness,
+    strings: &'c [u8],
+}
+
+impl<'c> Names<'c> {
+    fn of(elf: &Elf<'c>, table: &SymbolTable<'c, FileHeader64<Endianness>, &'c Cache>, cache: &'c Cache) -> Self {
+        let endian = elf.endian();
+        let section = elf.elf_section_table().section(table.string_section());
+        Self { endian, strings: section.and_then(|section| section.data(endian, cache)).unwrap_or_default() }
+    }
+
+    /// Whether a symbol's name is one that something follows from.
+    fn have(&self, symbol: &Symbol<'c, '_>) -> bool {
+        let rest = self.strings.get(symbol.elf_symbol().st_name(self.endian) as usize..).unwrap_or_default();
+        let is = |name: &str| rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
+        ALLOCATORS.iter().any(|name| is(name)) || is(LOADERS) || SANITIZERS.iter().any(|sanitizer| is(sanitizer.symbol))
+    }
+}
+
 /// Reads what is needed of the file, and no more: executables of some gigabytes exist.
 pub(crate) fn read(file: File) -> Option<Executable> {
     let cache = ReadCache::new(file);
@@ -56,20 +84,21 @@ pub(crate) fn read(file: File) -> Option<Executable> {
             image.interpreter = Some(PathBuf::from(std::ffi::OsStr::from_bytes(path)));
         }
     }
-    let defines = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness, _>, names: &[&str]| -> Option<String> {
+    let defines = |symbol: &Symbol<'_, '_>, names: &[&str]| -> Option<String> {
         let name = symbol.name().ok().filter(|name| names.contains(name))?;
         let defined = symbol.is_definition() && matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
         defined.then(|| name.to_owned())
     };
-    let sanitizer = |symbol: &object::read::elf::ElfSymbol64<'_, '_, Endianness, _>| {
-        super::sanitizer::of_symbol(symbol.name().ok()?).filter(|_| symbol.is_definition())
-    };
-    for symbol in elf.dynamic_symbols() {
+    let sanitizer =
+        |symbol: &Symbol<'_, '_>| super::sanitizer::of_symbol(symbol.name().ok()?).filter(|_| symbol.is_definition());
+    let looked_for = Names::of(&elf, elf.elf_dynamic_symbol_table(), &cache);
+    for symbol in elf.dynamic_symbols().filter(|symbol| looked_for.have(symbol)) {
         image.sanitizer = image.sanitizer.or_else(|| sanitizer(&symbol));
         image.exports_malloc |= defines(&symbol, &["malloc"]).is_some();
-        image.is_loader |= symbol.is_definition() && symbol.name() == Ok("_rtld_global");
+        image.is_loader |= symbol.is_definition() && symbol.name() == Ok(LOADERS);
     }
-    for symbol in elf.symbols() {
+    let looked_for = Names::of(&elf, elf.elf_symbol_table(), &cache);
+    for symbol in elf.symbols().filter(|symbol| looked_for.have(symbol)) {
         image.sanitizer = image.sanitizer.or_else(|| sanitizer(&symbol));
         image.built_in_allocator = image.built_in_allocator.or_else(|| defines(&symbol, ALLOCATORS));
     }

@@ -213,7 +213,7 @@ impl Chain {
                 self.line(shared, (code, sum), frame.instruction, &types)?
             };
             if id != NO_LINE {
-                site = shared.sites.site(shared.ledger(), site, CodeId(id))?;
+                (site, _) = shared.sites.scripted_site(shared.ledger(), site, CodeId(id))?;
             }
             *self.last.get_mut(index)? = frame;
             *self.nodes.get_mut(index)? = site.0;
@@ -271,7 +271,7 @@ fn join(
 ) -> Option<Site> {
     let ledger = shared.ledger();
     let code = shared.sites.scripted(ledger, &shared.modules, Scripted::Stack(scripted.0))?;
-    let (both, is_new) = shared.sites.site_or_new(ledger, native, code)?;
+    let (both, is_new) = shared.sites.scripted_site(ledger, native, code)?;
     if is_new {
         find_parts(shared, state, registers, native, count);
     }

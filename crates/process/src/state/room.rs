@@ -90,7 +90,8 @@ mod tests {
     fn frames_of_scripts_take_room_only_where_they_are_wanted() {
         let room = |depth_limit, scripts| StateRoom { depth_limit, scripts };
         let (without, with) = (room(128, Scripts::None), room(128, Scripts::Python));
-        assert!(with.bytes() >= without.bytes() + size_of::<Chain>());
+        // Both are whole pages, so one of them may have been rounded by up to one.
+        assert!(with.bytes() > without.bytes() + size_of::<Chain>() - 4096);
         assert!(size_of::<ThreadState>() < without.bytes() && without.bytes() < size_of::<ThreadState>() + (1 << 17));
         assert!(with.holds(without) && with.holds(with) && !without.holds(with));
         assert!(!without.holds(room(129, Scripts::None)) && without.holds(room(127, Scripts::None)));

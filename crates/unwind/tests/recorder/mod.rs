@@ -113,7 +113,8 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
         let Taken { kept, fresh, keeps, end, guessed_from, .. } = taken;
         assert!(kept + fresh <= limit && (reuse || kept == 0), "{taken:?}");
         assert_eq!(keeps, reuse && end != End::LimitReached);
-        let mut at = last.node(kept);
+        let (mut at, path) = last.node(kept);
+        assert_eq!(path, if kept == 0 { 0 } else { !at }, "both are kept, and zeros for none");
         if keeps && fresh > 0 {
             last.cut(&taken);
         }
@@ -124,7 +125,7 @@ impl<const SETS: usize, const WORDS: usize> Thread<SETS, WORDS> {
             }
             at = node(at, stepped[index].pc);
             if keeps {
-                last.keep(&taken, stepped[index], at);
+                last.keep(&taken, stepped[index], (at, !at));
             }
         }
         let mut frames: Vec<u64> = stepped[..fresh].iter().map(|frame| frame.pc).collect();
