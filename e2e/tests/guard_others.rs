@@ -5,7 +5,7 @@ use heapledger_e2e::guard::{Build, built, told};
 use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, PATIENCE};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, system_library};
+use heapledger_e2e::tools::{command, heapledger, system_library};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::victim;
 use heapledger_e2e::{Result, check, skip};
@@ -97,6 +97,22 @@ fn over_another_allocator_blocks_are_guarded_too() -> Result {
         let [theirs, guard] = heaps else { return Err(format!("{name}: {heaps:#?}")) };
         let live = |heap: &Value| heap["live_blocks"].as_u64();
         check!(guard["name"] == "guard" && live(guard) >= Some(1000) && live(theirs) < Some(10), "{name}: {heaps:#?}");
+    }
+    Ok(())
+}
+
+/// The first thread has ended, and another one ends the program; and a filter of system calls refuses what says which memory is present.
+#[test]
+fn the_last_look_is_had_wherever_the_program_ends() -> Result {
+    let program = built("ends_elsewhere.c", Build::O0)?.ok_or("there is no compiler")?;
+    for words in ["return", "exit", "abort", "fault", "refused"] {
+        let scratch = Scratch::new();
+        let options = ["--guard=light", "--errors=quiet"];
+        process::run(&mut under_run(&scratch, "x", &options, &program, &[words.to_owned()]))?;
+        let mut errors = command(heapledger());
+        let errors = process::run(errors.args(["errors", "--json"]).arg(scratch.path("x.hl")))?;
+        let kinds = errors.out().lines().filter(|line| line.contains("\"heap-buffer-")).count();
+        check!(kinds == 2, "{words}: {errors}");
     }
     Ok(())
 }

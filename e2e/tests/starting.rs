@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use heapledger_e2e::ledger::{Stats, check_totals};
-use heapledger_e2e::process::{self, Ran};
+use heapledger_e2e::process::{self, PATIENCE, Ran};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, find, heapledger, preload, root};
 use heapledger_e2e::tracked::{by_hand, recover, run_cleanly, under_run};
@@ -250,12 +250,26 @@ fn what_was_asked_for_by_name_is_had_or_nothing_runs() -> Result {
         check!(ran.status.code() == Some(125) && ran.out().is_empty(), "{options}: {ran}");
         check!(ran.err().lines().count() == 1 && ran.err().contains(what), "{options}: {ran}");
     }
+    // The recorder finds out by itself, before the program has begun.
+    let scratch = Scratch::new();
+    let little = "ulimit -v 50000; run=$1; shift 3; exec \"$run\" run --require -- \"$@\"";
+    let ran = process::run(&mut as_user(&scratch, &[], little))?;
+    check!(ran.status.code() == Some(125) && ran.out().is_empty() && ran.err().contains("--require"), "{ran}");
     let (scratch, program) = (Scratch::new(), victim::named("static_program")?.build()?);
     let ran = process::run(&mut under_run(&scratch, "x", &["--require"], &program, &[]))?;
     check!(
         ran.status.code() == Some(125) && ran.err().contains("--require"),
         "a program that cannot be tracked: {ran}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_pipe_is_neither_waited_for_nor_replaced() -> Result {
+    let scratch = Scratch::new();
+    let script = "run=$1; shift 3; mkfifo pipe; chmod 755 pipe; \"$run\" run ./pipe; echo $?; \"$run\" run --force -o pipe -- \"$@\"; echo $?; [ -p pipe ] && echo there";
+    let ran = process::run_within(&mut as_user(&scratch, &[], script), PATIENCE)?;
+    check!(ran.out() == "126\n125\nthere\n" && ran.err().contains("pipe is no regular file"), "{ran}");
     Ok(())
 }
 

@@ -174,6 +174,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::WindowsLost,
     TallyCounter::ErrorsLost,
     TallyCounter::ErrorsUnrecorded,
+    TallyCounter::GuardedUnseen,
     TallyCounter::GuardedLess,
     TallyCounter::AccountsLost,
 ];

@@ -43,4 +43,5 @@ pub use value::{Value, address};
 
 pub(crate) use error::nearest;
 pub(crate) use plan::checked_pattern as pattern;
+pub(crate) use stacks::without_parameters;
 pub(crate) use timeline::Timeline;

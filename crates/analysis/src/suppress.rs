@@ -5,6 +5,7 @@ use std::fmt;
 
 use heapledger_format::errors::ErrorKind;
 
+use crate::query::without_parameters;
 use crate::{NamedFrame, NamedStack};
 
 /// What a person or the C library has excused.
@@ -134,7 +135,9 @@ impl Pattern {
 
     fn names(&self, frame: &NamedFrame) -> bool {
         let names = [&frame.function, &frame.raw_name, &frame.file, &frame.module];
-        names.into_iter().flatten().any(|name| self.holds(name))
+        // A function of C++ is known by its name, too, without what it is called with: so reports show it.
+        let plain = frame.function.as_deref().map(without_parameters);
+        names.into_iter().flatten().map(|name| &**name).chain(plain).any(|name| self.holds(name))
     }
 
     /// The parts must come in this order. Taking each at its first place never misses: what is left is longest then.
@@ -197,9 +200,16 @@ mod tests {
     #[test]
     fn patterns_are_found_as_in_leak_sanitizer() {
         let leaks = stack(&[("xmalloc", "/usr/bin/tool"), ("cache_fill(int)", "/opt/lib/libcache.so.2")]);
-        for good in
-            ["leak:xmalloc", "leak:cache*int", "leak:libcache.so", "leak:^xm", "leak:loc$", "leak:^x*c$", "leak:*"]
-        {
+        for good in [
+            "leak:xmalloc",
+            "leak:cache*int",
+            "leak:libcache.so",
+            "leak:^xm",
+            "leak:loc$",
+            "leak:^x*c$",
+            "leak:*",
+            "leak:^cache_fill$",
+        ] {
             let known = Suppressions::parse(good).expect("good");
             assert_eq!(known.find(&leaks), good.strip_prefix("leak:"), "{good}");
         }

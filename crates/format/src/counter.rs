@@ -155,6 +155,8 @@ counters! {
         ScriptsLost = 38, "scripts_lost";
         /// Stacks of whose lines the outermost are left out: there were too many.
         ScriptsCut = 39, "scripts_cut";
+        /// Guarded blocks that nobody looked at when the program ended, because they could not be read or there was no time for all.
+        GuardedUnseen = 40, "guarded_unseen";
     }
 }
 

@@ -15,7 +15,10 @@ macro_rules! keys {
         /// A key of the variable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Key { $($(#[$doc])* $id),* }
-        impl Key {
+        /// The status of a program that was not to run unrecorded ([`Key::Require`]), and of `run` where it fails itself.
+pub const NOT_RECORDED_STATUS: u8 = 125;
+
+impl Key {
             /// All of them.
             pub const ALL: [Key; [$(Key::$id),*].len()] = [$(Key::$id),*];
             /// As it is written.
@@ -95,12 +98,15 @@ keys! {
     Python = "python";
     /// The library was opened in a program that ran, so many milliseconds after its start.
     Attached = "attached";
+    /// 1: if there can be no ledger the process ends at once, with [`NOT_RECORDED_STATUS`].
+    Require = "require";
 }
 
 impl Key {
     /// Whether it belongs to one process, and not to whatever a person starts: `run` makes its own, or does without.
     pub const fn is_of_one_process(self) -> bool {
-        matches!(self, Key::Session | Key::Pid | Key::Begin | Key::AtExit | Key::Output | Key::Children | Key::Attached)
+        use Key::{AtExit, Attached, Begin, Children, Output, Pid, Require, Session};
+        matches!(self, Session | Pid | Begin | AtExit | Output | Children | Attached | Require)
     }
 
     /// Whether it says how blocks are guarded.

@@ -4,7 +4,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,9 +48,14 @@ pub fn of_running(path: &Path) -> Option<Why> {
     foreign(&start).or_else(|| by_image(path, &elf::read(file)?))
 }
 
+/// Opens what may be a program. Whoever opens a pipe that has a name waits until somebody writes to it.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    if fs::metadata(path)?.is_file() { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
 /// Why the library cannot see the allocations of this file's program.
 fn blocked(path: &Path) -> Option<Why> {
-    let file = File::open(path).ok()?;
+    let file = open_regular(path).ok()?;
     let mut start = [0; 20];
     (&file).read_exact(&mut start).ok()?;
     if !start.starts_with(b"\x7fELF") {

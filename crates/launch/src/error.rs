@@ -82,6 +82,9 @@ pub enum LaunchError {
     /// It is that of a directory.
     #[error("{} is a directory; the output is a file", .0.display())]
     IsDirectory(PathBuf),
+    /// It is that of a device or a pipe.
+    #[error("{} is no regular file, and a ledger is one", .0.display())]
+    NoFile(PathBuf),
     /// There is no working directory any more.
     #[error("the ledger cannot be written to the working directory: it was removed")]
     NoWorkingDirectory,

@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, execve};
+
+use crate::detect;
 
 /// Where programs are looked for if `PATH` is not set, as glibc does.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -139,7 +140,7 @@ impl Invocation {
 /// Whether a file that the kernel would not execute is worth showing to the shell: not if it is a damaged program.
 fn is_text(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
+    let read = detect::open_regular(path).and_then(|file| file.take(256).read_to_end(&mut start));
     read.is_ok() && !start.contains(&0)
 }
 

@@ -42,4 +42,4 @@ pub mod sys;
 pub use error::LaunchError;
 
 /// Exit code if we fail ourselves, not the program.
-pub const OWN_FAILURE: u8 = 125;
+pub const OWN_FAILURE: u8 = heapledger_format::session::NOT_RECORDED_STATUS;

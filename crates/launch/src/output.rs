@@ -87,6 +87,9 @@ pub fn check(path: &Path) -> Result<(), LaunchError> {
     if path.is_dir() {
         return Err(LaunchError::IsDirectory(path.to_owned()));
     }
+    if path.exists() && !path.is_file() {
+        return Err(LaunchError::NoFile(path.to_owned()));
+    }
     let directory = directory_of(path);
     // A directory that was removed can be written, says the kernel; but nothing can be made there.
     let gone = directory == Path::new(".")
@@ -263,7 +266,7 @@ impl Pending {
         for number in 0..TRIES {
             let path = if number == 0 { self.wanted.clone() } else { with_number(&self.wanted, number) };
             let may_replace = force && !fresh.contains(&path);
-            if may_replace {
+            if may_replace && (path.is_file() || !path.exists()) {
                 fs::rename(&temporary, &path)?;
             } else if !rename_to_free(&temporary, &path)? {
                 continue;

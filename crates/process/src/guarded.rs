@@ -283,7 +283,7 @@ impl Guard {
     pub fn first_from(&self, address: usize) -> Option<usize> {
         let is_quiet = self.is_quiet.load(Ordering::Relaxed);
         let has_any =
-            |words: &[AtomicU32]| is_quiet || syscall::resident_bytes(words.as_ptr().addr(), size_of_val(words)) != 0;
+            |words: &[AtomicU32]| is_quiet || syscall::may_be_resident(words.as_ptr().addr(), size_of_val(words));
         self.bitmap.get()?.first_from_if(address as u64, has_any).map(|address| address as usize)
     }
 

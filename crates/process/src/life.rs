@@ -105,7 +105,7 @@ fn first_call_here(host: &'static Host) {
         return;
     }
     if let Err(why) = begin(host, &mut asked) {
-        why.complain();
+        if asked.request.requires { why.complain_and_end() } else { why.complain() }
     }
 }
 

@@ -166,6 +166,8 @@ pub struct Request {
     pub in_memory: bool,
     /// ForkedFrom children leave a word beside the ledger that they are not recorded: who finishes it counts them.
     pub notes_children: bool,
+    /// If it cannot be recorded, it ends at once.
+    pub requires: bool,
     /// How blocks are guarded.
     pub guard: Guarding,
     /// Blocks were allocated before, and are freed later: a free of an unknown block tells of nothing that was lost.
@@ -207,6 +209,7 @@ impl Default for Request {
             output: Text::new(),
             in_memory: false,
             notes_children: true,
+            requires: false,
             guard: Guarding::usual(),
             begins_late: false,
             labels: Text::new(),
@@ -322,6 +325,7 @@ impl Request {
                 self.children = text::percent_decoded(value);
                 (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
             }
+            Key::Require => self.requires = switch(value)?,
             Key::Attached => self.attached_ms = Some(text::number(value)?),
             Key::Python => self.scripts = if switch(value)? { Scripts::Python } else { Scripts::None },
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),

@@ -35,7 +35,7 @@ use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
-use heapledger_format::session::{SANITIZERS, ending, process as key};
+use heapledger_format::session::{self, SANITIZERS, ending, process as key};
 use heapledger_format::{FreeDepth, GlobalCounter, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, open_flag};
@@ -79,11 +79,25 @@ pub enum NotStarted {
 }
 
 impl NotStarted {
+    /// Whether this process was to be recorded, and cannot be.
+    fn is_failure(&self) -> bool {
+        !matches!(self, NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere)
+    }
+
     /// Tells the person, if there is something to tell: a line on standard error.
     pub fn complain(&self) {
-        if !matches!(self, NotStarted::Again | NotStarted::OfAnother | NotStarted::Elsewhere) {
+        if self.is_failure() {
             let [first, second, third] = self.reason();
             complain(&[first, second, third, b": nothing is recorded"]);
+        }
+    }
+
+    /// The same, where the person wants the program to run only if it is recorded: it ends here, before it has begun.
+    pub fn complain_and_end(&self) {
+        if self.is_failure() {
+            let [first, second, third] = self.reason();
+            complain(&[first, second, third, b": the program is not started, because --require was given"]);
+            syscall::exit(session::NOT_RECORDED_STATUS);
         }
     }
 

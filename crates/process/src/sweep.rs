@@ -7,8 +7,8 @@ use crate::shared::Shared;
 use crate::{arena_sweep, arenas, damage, look, start};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
-use heapledger_format::Kind;
 use heapledger_format::errors::FoundAt;
+use heapledger_format::{Kind, TallyCounter};
 use heapledger_guard::{Checked, Memory};
 use heapledger_linux::text::Text;
 use heapledger_linux::{process, syscall};
@@ -52,6 +52,9 @@ pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: Fo
     };
     swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
+        if let Some(counter) = shared.ledger().apart(TallyCounter::GuardedUnseen) {
+            counter.fetch_add(swept.unseen, Ordering::Relaxed);
+        }
         let mut number = Text::<24>::new();
         number.push_number(swept.unseen);
         start::complain(&[b"guarded blocks that nobody looked at when the program ended: ", number.bytes()]);

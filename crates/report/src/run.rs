@@ -51,6 +51,8 @@ pub struct RunSites {
     pub temporary_blocks: u64,
     /// Whether it is known who held the peak.
     pub has_peak: bool,
+    /// No stacks were recorded: there is no tree of calls.
+    pub without_stacks: bool,
     /// What can be done about functions without names, a sentence each.
     pub names: Vec<String>,
 }
@@ -275,7 +277,7 @@ impl RunSummary<'_> {
         // Much lives at the end: that is a leak, or what a program has that was killed.
         let much_lives = own.live_bytes >= own.peak_bytes / 4;
         match own.sites.has_peak {
-            _ if own.allocations == 0 => "stats",
+            _ if own.allocations == 0 || own.sites.without_stacks => "stats",
             _ if much_lives && own.live_blocks > 0 => "tree",
             true => "flame --at peak",
             false => "tree --by allocated",
@@ -350,6 +352,7 @@ mod tests {
                 temporary: vec![RunSite { blocks: 900_000, ..site("jv_string (jv.c:9)") }],
                 temporary_blocks: 987_654,
                 has_peak: true,
+                without_stacks: false,
                 names: vec!["To see more: `apt install jq-dbgsym`.".into()],
             },
             losses: vec!["12 stacks were cut at the depth limit.".into()],
@@ -373,6 +376,12 @@ heapledger: jq ended with status 0 after 1.24 s
   next         heapledger flame --at peak heapledger.jq.42.hl
 ";
         assert_eq!(text, wanted);
+        let sites = RunSites { has_peak: true, without_stacks: true, ..RunSites::default() };
+        let stackless = RunFigures { allocations: 7, peak_bytes: 700, sites, ..RunFigures::default() };
+        assert!(
+            shown(ProgramEnd::Status(0), &stackless, 0)
+                .ends_with("  next         heapledger stats heapledger.jq.42.hl\n")
+        );
         let nothing = shown(ProgramEnd::Status(0), &RunFigures::default(), 0);
         assert!(nothing.contains("  allocated    nothing\n  ledger "), "{nothing}");
         let told = |errors| shown(ProgramEnd::Status(0), &RunFigures::default().with_errors(errors), 0);

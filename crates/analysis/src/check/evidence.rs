@@ -125,10 +125,11 @@ impl Evidence {
     /// What chance and losses do to a figure.
     fn doubt(&self, range: &mut Range, figure: Figure) {
         if figure == Figure::Errors {
+            use TallyCounter::{ErrorsLost, ErrorsUnrecorded, GuardedUnseen};
             // Those that were found, as they are; of blocks that were not seen nothing is found, and that is no doubt.
             for note in &self.unseen {
                 let more = match note {
-                    Note::Loss(TallyCounter::ErrorsLost | TallyCounter::ErrorsUnrecorded, number) => Off::By(*number),
+                    Note::Loss(ErrorsLost | ErrorsUnrecorded | GuardedUnseen, number) => Off::By(*number),
                     Note::Damage(_) => Off::Unknown,
                     _ => Off::Not,
                 };

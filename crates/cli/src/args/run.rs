@@ -258,6 +258,10 @@ impl FromArgMatches for RunArgs {
         if let Some(patterns) = &children {
             settings.set(Key::Children, patterns.clone());
         }
+        let require = matches.get_flag("require");
+        if require {
+            settings.set(Key::Require, "1".into());
+        }
         let usual = if children.is_some() { FAMILY_OUTPUT } else { OUTPUT };
         let output_is_asked_for = matches.value_source("output") == Some(ValueSource::CommandLine);
         let output = matches.get_one::<OsString>("output").filter(|_| output_is_asked_for).cloned();
@@ -266,7 +270,7 @@ impl FromArgMatches for RunArgs {
             output: output.unwrap_or_else(|| usual.into()),
             output_is_asked_for,
             force: matches.get_flag("force"),
-            require: matches.get_flag("require"),
+            require,
             quiet: matches.get_flag("quiet"),
             bytes: matches.get_flag("bytes"),
             preload: matches.get_one::<PathBuf>("preload").cloned(),

@@ -115,8 +115,9 @@ pub(crate) fn finish(
                 let figures = figures.with_errors(told);
                 let shown = |written: &Written| RunLedger { path: shell(&written.path), bytes: written.bytes };
                 let (ledger, earlier) = (shown(&written), earlier.iter().map(shown).collect::<Vec<_>>());
+                let name = locate::short_name(outcome.name).to_string_lossy();
                 let summary = RunSummary {
-                    name: &locate::short_name(outcome.name).display().to_string(),
+                    name: &clean(&name),
                     end: program_end(outcome.ended.status),
                     span: outcome.ended.span,
                     figures: &figures,

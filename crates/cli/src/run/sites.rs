@@ -7,6 +7,7 @@ use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
 use heapledger_analysis::{NamedFrame, Names, NamingOptions, Note};
 use heapledger_format::Site;
+use heapledger_format::record::Options;
 use heapledger_report::{Paint, RunSite, RunSites, callers, levels_in_line, nameless, sentence};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
@@ -100,6 +101,7 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
         temporary,
         temporary_blocks: sums.total.temporary_blocks,
         has_peak: sums.is_whole && sums.total.peak_blocks > 0,
+        without_stacks: !ledger.header().options.has(Options::STACK),
     })
 }
 

@@ -1,7 +1,6 @@
 //! Scripts: which program runs them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ pub(crate) fn step(
         return behind_env(arguments, search);
     }
     let mut line = Vec::new();
-    File::open(path).ok()?.take(LINE_MAX).read_to_end(&mut line).ok()?;
+    super::open_regular(path).ok()?.take(LINE_MAX).read_to_end(&mut line).ok()?;
     let (interpreter, argument) = shebang(&line)?;
     let mut its_arguments = vec![interpreter.into(), path.into()];
     if let Some(argument) = argument {

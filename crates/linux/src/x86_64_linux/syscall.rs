@@ -13,7 +13,7 @@ pub use files::{
     FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_event, open_flag, read,
     read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
 };
-pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, handle, handle_once, on_alternate_stack, raise};
+pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, exit, handle, handle_once, on_alternate_stack, raise};
 pub(crate) use signals::{block_signals, restore_signals};
 
 /// An error number of the kernel.
@@ -82,6 +82,7 @@ pub(super) mod number {
     pub(in super::super) const GETTID: usize = 186;
     pub(in super::super) const FUTEX: usize = 202;
     pub(in super::super) const CLOCK_GETTIME: usize = 228;
+    pub(in super::super) const EXIT_GROUP: usize = 231;
     pub(in super::super) const TGKILL: usize = 234;
     pub(in super::super) const LINKAT: usize = 265;
     pub(in super::super) const FALLOCATE: usize = 285;
@@ -257,23 +258,33 @@ pub fn resident_bytes(address: usize, bytes: usize) -> u64 {
     resident
 }
 
+/// Whether some of a mapping may be present in memory: also where the kernel does not say (a filter of system calls refuses that).
+pub fn may_be_resident(address: usize, bytes: usize) -> bool {
+    let mut is_any = false;
+    !each_present_page(address, bytes, &mut |_| is_any = true) || is_any
+}
+
 const PAGE: usize = 4096;
 
 /// Tells of the pages of a mapping that are present in memory, by their numbers from its beginning on; of none if it is not mapped. A
-/// page that was swapped out is not present.
+/// page that was swapped out is not present. Whether the kernel has said it of all of them.
 #[cold]
 #[inline(never)]
-pub fn each_present_page(address: usize, bytes: usize, tell: &mut dyn FnMut(usize)) {
+pub fn each_present_page(address: usize, bytes: usize, tell: &mut dyn FnMut(usize)) -> bool {
     const PAGES: usize = 512;
-    let mut present = [0u8; PAGES];
+    let (mut present, mut all_told) = ([0u8; PAGES], true);
     for first in (0..bytes).step_by(PAGES * PAGE) {
         let part = bytes.wrapping_sub(first).min(PAGES * PAGE);
-        if checked(number::MINCORE, [address.wrapping_add(first), part, present.as_mut_ptr() as usize, 0, 0, 0]).is_ok()
-        {
-            let pages = present.iter().take(part.div_ceil(PAGE)).zip(first / PAGE..);
-            pages.filter(|(page, _)| **page & 1 != 0).for_each(|(_, index)| tell(index));
+        let asked = [address.wrapping_add(first), part, present.as_mut_ptr() as usize, 0, 0, 0];
+        match checked(number::MINCORE, asked) {
+            Ok(_) => {
+                let pages = present.iter().take(part.div_ceil(PAGE)).zip(first / PAGE..);
+                pages.filter(|(page, _)| **page & 1 != 0).for_each(|(_, index)| tell(index));
+            }
+            Err(why) => all_told &= why == Errno::NOMEM,
         }
     }
+    all_told
 }
 
 /// Gives pages and the storage behind them back; they read as zero afterwards.
@@ -347,7 +358,8 @@ pub fn is_mapped(address: usize) -> bool {
 pub fn copy_memory(address: usize, into: &mut [u64]) -> Result<()> {
     let bytes = size_of_val(into);
     let (to, from) = ([into.as_mut_ptr() as usize, bytes], [address, bytes]);
-    let args = [getpid() as usize, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
+    // By the calling thread's number: the process's own is that of its first thread, which may have ended and have no memory any more.
+    let args = [gettid() as usize, to.as_ptr() as usize, 1, from.as_ptr() as usize, 1, 0];
     let copied = checked(number::PROCESS_VM_READV, args)?;
     if copied == bytes { Ok(()) } else { Err(Errno::FAULT) }
 }

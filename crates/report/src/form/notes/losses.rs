@@ -94,6 +94,10 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
             "{} in forked children, or after the end of the recording: standard error has a line of each, the ledger none.",
             was(number, "error was found", "errors were found")
         ),
+        TallyCounter::GuardedUnseen => format!(
+            "Nobody looked at {} when the program ended: damage of theirs is not among its errors.",
+            counted(number, "guarded block", "guarded blocks")
+        ),
         TallyCounter::GuardedLess => format!(
             "{} guarded less than was asked for, as far as there was room: by fills or canaries. --guard-memory SIZE lets \
              pages of blocks take more.",
