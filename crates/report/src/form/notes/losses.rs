@@ -94,15 +94,7 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
             "{} in forked children, or after the end of the recording: standard error has a line of each, the ledger none.",
             was(number, "error was found", "errors were found")
         ),
-        TallyCounter::GuardedUnseen => format!(
-            "Nobody looked at {} when the program ended: damage of theirs is not among its errors.",
-            counted(number, "guarded block", "guarded blocks")
-        ),
-        TallyCounter::GuardedLess => format!(
-            "{} guarded less than was asked for, as far as there was room: by fills or canaries. --guard-memory SIZE lets \
-             pages of blocks take more.",
-            was(number, "block was", "blocks were")
-        ),
+        TallyCounter::GuardedUnseen | TallyCounter::GuardedLess => of_guard(counter, number),
         TallyCounter::AccountsLost => {
             format!(
                 "{} no room: what these threads hold is in no account.",
@@ -111,6 +103,19 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
         }
         other => format!("{}: {}.", other.name(), count(number)),
     }
+}
+
+/// Of guarded blocks.
+fn of_guard(counter: TallyCounter, number: u64) -> String {
+    if counter == TallyCounter::GuardedUnseen {
+        let blocks = counted(number, "guarded block", "guarded blocks");
+        return format!("Nobody looked at {blocks} when the program ended: damage of theirs is not among its errors.");
+    }
+    format!(
+        "{} guarded less than was asked for, as far as there was room: by fills or canaries. --guard-memory SIZE lets \
+         pages of blocks take more.",
+        was(number, "block was", "blocks were")
+    )
 }
 
 /// Of lines of scripts.
