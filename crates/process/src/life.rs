@@ -82,6 +82,15 @@ pub fn is_over(shared: &Shared) -> bool {
     shared.phase.load(Ordering::Acquire) == Phase::Off as u8
 }
 
+/// What becomes of a process of which there can be no ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrecorded {
+    /// It runs as without us.
+    GoesOn,
+    /// It ends before it has begun.
+    Ends,
+}
+
 /// The first call of all: begins, unless the program will say when.
 #[cold]
 pub fn first_call(host: &'static Host) {
@@ -105,7 +114,10 @@ fn first_call_here(host: &'static Host) {
         return;
     }
     if let Err(why) = begin(host, &mut asked) {
-        if asked.request.requires { why.complain_and_end() } else { why.complain() }
+        match asked.request.unrecorded {
+            Unrecorded::Ends => why.complain_and_end(),
+            Unrecorded::GoesOn => why.complain(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::family::ForkedFrom;
 use crate::guarding::Guarding;
 use crate::history::CHUNK_ENTRIES;
+use crate::life::Unrecorded;
 use core::ffi::CStr;
 use heapledger_format::FreeDepth;
 use heapledger_format::family::CHILDREN_BYTES_MAX;
@@ -161,13 +162,12 @@ pub struct Request {
     pub at_exit: Option<AtExit>,
     /// The file that it is finished into; empty: one of the program's name.
     pub output: Text<PATH_BYTES_MAX>,
-    /// The ledger is the process's own memory, and no file: it ends with the process, unless it is
-    /// copied before.
+    /// The ledger is the process's own memory, and no file: it ends with the process, unless it is copied before.
     pub in_memory: bool,
-    /// ForkedFrom children leave a word beside the ledger that they are not recorded: who finishes it counts them.
+    /// Forked children leave a word beside the ledger that they are not recorded: who finishes it counts them.
     pub notes_children: bool,
-    /// If it cannot be recorded, it ends at once.
-    pub requires: bool,
+    /// What becomes of a process that cannot be recorded.
+    pub unrecorded: Unrecorded,
     /// How blocks are guarded.
     pub guard: Guarding,
     /// Blocks were allocated before, and are freed later: a free of an unknown block tells of nothing that was lost.
@@ -209,7 +209,7 @@ impl Default for Request {
             output: Text::new(),
             in_memory: false,
             notes_children: true,
-            requires: false,
+            unrecorded: Unrecorded::GoesOn,
             guard: Guarding::usual(),
             begins_late: false,
             labels: Text::new(),
@@ -325,7 +325,7 @@ impl Request {
                 self.children = text::percent_decoded(value);
                 (!self.children.is_cut() && !self.children.bytes().is_empty()).then_some(())?;
             }
-            Key::Require => self.requires = switch(value)?,
+            Key::Require => self.unrecorded = if switch(value)? { Unrecorded::Ends } else { Unrecorded::GoesOn },
             Key::Attached => self.attached_ms = Some(text::number(value)?),
             Key::Python => self.scripts = if switch(value)? { Scripts::Python } else { Scripts::None },
             Key::AtExit => self.at_exit = Some(AtExit::named(value)?),
