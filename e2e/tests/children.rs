@@ -224,6 +224,30 @@ fn a_child_that_begins_when_run_has_ended_is_in_its_session() -> Result {
     until("nothing is left", || recover().is_ok() && scratch.unfinished().is_empty())
 }
 
+/// The program that `run` itself started is one of the processes while it runs: limits hold for it.
+#[test]
+fn the_program_itself_is_in_its_session_while_it_runs() -> Result {
+    let scratch = Scratch::new();
+    let (session, sign) = (scratch.path("s"), scratch.path("go"));
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "-o"]).arg(&session).arg("--ledger-dir").arg(scratch.live());
+    const SCRIPT: &str = r#"until [ -e "$1" ]; do sleep 0.05; done"#;
+    let running = start(command.args(["--", "/bin/sh", "-c", SCRIPT, "sh"]).arg(&sign).current_dir(scratch.work()))?;
+    until("it is listed", || first_pid(&session).is_ok_and(|pid| pid != 0))?;
+    let (pid, reads) = (first_pid(&session)?, || self::command(heapledger()));
+    let stats = Stats::of(format!("{}:{pid}", session.display()))?;
+    check!(stats.number("live_bytes") > 0 && stats.inner("process", "pid") == pid, "{stats:?}");
+    let checked = run(reads().args(["check", "--max-live", "1"]).arg(&session))?;
+    check!(checked.status.code() == Some(1), "{checked}");
+    check!(checked.out().contains(&format!("EXCEEDED sh {pid}: live now")), "{checked}");
+    let top = run(reads().args(["top", "--batch", "1"]).arg(&session))?.good()?;
+    check!(top.out().contains(&format!("{pid}  sh")), "{top}");
+    fs::write(&sign, "").map_err(|error| error.to_string())?;
+    let ran = running.finish(PATIENCE)?;
+    check!(ran.status.success() && scratch.unfinished().is_empty(), "{ran}; {:?}", scratch.unfinished());
+    Ok(())
+}
+
 #[test]
 fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     let scratch = Scratch::new();
@@ -231,10 +255,27 @@ fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     let mut running = start(&mut under_run(&scratch, &["--wait"], &family()?, &["daemon", &end.to_string_lossy()])?)?;
     thread::sleep(Duration::from_millis(600));
     check!(running.runs(), "it does not wait");
+    // The program itself is over and told of as that, though its ledger is not finished yet.
+    let session = scratch.path("s");
+    let first = || -> Result<(Value, Value)> {
+        let stats = run(command(heapledger()).args(["stats", "--json", "--all"]).arg(&session))?.good()?.out();
+        let mut lines = stats.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let pid = first_pid(&session)?;
+        let is_first = |process: &Value| process["pid"] == pid && process["program"] == "family";
+        let listed = processes(&session)?.into_iter().find(is_first).unwrap_or_default();
+        Ok((listed, lines.find(|line| line["type"] == "process" && is_first(line)).unwrap_or_default()))
+    };
+    let (listed, waiting) = first()?;
+    check!(listed["end"] == "exit:0" && listed["live"].is_string() && listed["ledger"].is_null(), "{listed}");
+    check!(waiting["figures"]["allocations"].as_u64() > Some(0) && waiting["end"] == "exit:0", "{waiting}");
     fs::write(&end, "").map_err(|error| error.to_string())?;
     let ran = running.finish(PATIENCE)?;
     check!(ran.status.success() && scratch.unfinished().is_empty(), "{ran}; {:?}", scratch.unfinished());
-    check!(processes(&scratch.path("s"))?.len() == 3, "not all are listed");
+    check!(processes(&session)?.len() == 3, "not all are listed");
+    // How long it was there does not change by the waiting.
+    let (over, finished) = first()?;
+    check!(over["ended_unix_ns"] == listed["ended_unix_ns"] && over["ledger"].is_string(), "{listed}; {over}");
+    check!(finished["ended_unix_ns"] == waiting["ended_unix_ns"], "{waiting}; {finished}");
     agree(&scratch, 0)?;
     Ok(())
 }

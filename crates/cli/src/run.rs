@@ -180,7 +180,7 @@ fn carry_out(plan: Plan) -> End {
     }
     drop(printed);
     signals.drain();
-    let family = family.map(|watch| family::end(watch, &arguments, &signals));
+    let family = family.map(|watch| family::end(watch, &arguments, ended.status, &signals));
     if let Some(problem) = &ended.unknown {
         say(&format!("how the program ended is not to be found out: {problem}"));
     }

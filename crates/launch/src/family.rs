@@ -4,6 +4,7 @@
 //! session's directory when its process is gone, and writes down what it sees: so nothing has to wait for the end of the last
 //! process, and what there is is on disk when `run` itself is killed. What is not finished then is found by `recover`, as ever.
 
+mod first;
 mod memory;
 mod new_ledgers;
 mod outside;
@@ -18,6 +19,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,6 +37,7 @@ use crate::live::{self, Live};
 use crate::output::{PatternNames, expand};
 use crate::session;
 use crate::wait::Signals;
+use told_end::end_of;
 
 /// Processes that are recorded unless told otherwise.
 pub const PROCESSES_MAX: u64 = 10_000;
@@ -85,6 +89,8 @@ pub struct FamilyOutcome {
     pub unseen_count: u64,
     /// Ledgers of processes that have ended and that are left unfinished, because a person did not want to wait.
     pub given_up: u64,
+    /// When the program that was started ended, in nanoseconds since 1970, and how.
+    first_end: (u64, MemberEnd),
     /// What went wrong.
     pub problems: Vec<String>,
     /// What was limited.
@@ -96,6 +102,7 @@ pub struct FamilyOutcome {
 pub struct FamilyWatch {
     directory: PathBuf,
     stop: OwnedFd,
+    first_end: Arc<OnceLock<(u64, MemberEnd)>>,
     thread: JoinHandle<FamilyOutcome>,
 }
 
@@ -138,8 +145,9 @@ impl FamilyWatch {
         let (told, stop) = pipe().map_err(|reason| LaunchError::System(reason.into()))?;
         let outcome = FamilyOutcome { directory: directory.clone(), link, ..FamilyOutcome::default() };
         let watch = watch::Watch::new(plan, outcome, pid, writer, told);
+        let first_end = watch.first_end();
         let thread = std::thread::Builder::new().name("family".to_owned()).spawn(move || watch.run());
-        Ok(FamilyWatch { directory, stop, thread: thread.map_err(LaunchError::System)? })
+        Ok(FamilyWatch { directory, stop, first_end, thread: thread.map_err(LaunchError::System)? })
     }
 
     /// The session's directory.
@@ -147,9 +155,11 @@ impl FamilyWatch {
         &self.directory
     }
 
-    /// The program has ended. Comes back when what has ended with it, or all of its processes, is finished. Each signal that asks this process
+    /// The program has ended, just now, with this status. Comes back when what has ended with it, or all of its processes, is finished. Each signal that asks this process
     /// to end makes that less: nobody else is waited for, and then nothing more is finished.
-    pub fn end(self, end: FamilyEnd, signals: &Signals) -> FamilyOutcome {
+    pub fn end(self, end: FamilyEnd, status: ExitStatus, signals: &Signals) -> FamilyOutcome {
+        let first_end = (now_unix_ns(), end_of(status).unwrap_or_default());
+        let _ = self.first_end.set(first_end);
         let tell = |word: Word| {
             // It is there as long as the thread is.
             let _ = write(&self.stop, &[word as u8]);
@@ -161,11 +171,12 @@ impl FamilyWatch {
                 told = tell(if told == Word::EndWithLast { Word::End } else { Word::GiveUp });
             }
         }
-        self.thread.join().unwrap_or_else(|_| FamilyOutcome {
+        let outcome = self.thread.join().unwrap_or_else(|_| FamilyOutcome {
             directory: self.directory.clone(),
             problems: vec!["a mistake of heapledger's own ended the watch over its processes".to_owned()],
             ..FamilyOutcome::default()
-        })
+        });
+        FamilyOutcome { first_end, ..outcome }
     }
 }
 
@@ -179,19 +190,30 @@ impl FamilyOutcome {
         }
     }
 
-    /// Writes the end of the session to its list, when the ledgers of the program itself are there, too.
+    /// Writes the program itself to the list, as far as it has ledgers, the last one first, and then the end of the session.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn close(&self, exit: MemberEnd, not_recorded: u64) -> io::Result<()> {
+    pub fn close(&self, ledgers: &[(Ledger, &Written)], not_recorded: u64) -> io::Result<()> {
+        let mut writer = FamilyWriter::reopen(&self.directory)?;
+        // It may have ended long ago, where others were waited for; and each of its programs began when the one before was over.
+        let (mut ended_unix_ns, mut end) = self.first_end;
+        let mut lines = Vec::with_capacity(ledgers.len());
+        for (ledger, written) in ledgers {
+            let process = process_of(ledger, Some((written, end)));
+            let began_unix_ns = process.began_unix_ns;
+            lines.push(FamilyProcess { ended_unix_ns: Some(ended_unix_ns.max(began_unix_ns)), ..process });
+            (ended_unix_ns, end) = (began_unix_ns, MemberEnd::Exec);
+        }
+        lines.into_iter().rev().try_for_each(|process| writer.append(&FamilyLine::Process(process)))?;
         let ended = FamilyEnded {
             unix_ns: now_unix_ns(),
-            exit,
+            exit: self.first_end.1,
             not_seen: self.unseen_count,
             not_recorded,
             limits: self.limits.clone(),
         };
-        FamilyWriter::reopen(&self.directory)?.append(&FamilyLine::Ended(ended))
+        writer.append(&FamilyLine::Ended(ended))
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn finish(
     let (Some((ledger, written)), earlier) = (finished.last, finished.earlier) else {
         say_no_ledger(no_ledger, outcome);
         if let Some(family) = outcome.family {
-            super::family::close(family, left.children, status, &[]);
+            super::family::close(family, left.children, &[]);
             tell_of_all(arguments, outcome, family, (None, 0));
         }
         return;
@@ -101,7 +101,7 @@ pub(crate) fn finish(
     if let Some(family) = outcome.family {
         let earlier = earlier.iter().filter_map(|written| Some((Ledger::open(&written.path).ok()?, written)));
         let last = Ledger::open(&written.path).ok().map(|ledger| (ledger, &written));
-        super::family::close(family, left.children, status, &last.into_iter().chain(earlier).collect::<Vec<_>>());
+        super::family::close(family, left.children, &last.into_iter().chain(earlier).collect::<Vec<_>>());
     }
     if let Some(family) = outcome.family {
         tell_of_all(arguments, outcome, family, (ledger.process().pid(), errors.saturating_add(unrecorded)));

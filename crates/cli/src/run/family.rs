@@ -1,7 +1,6 @@
 //! `run --children`: the watch over all processes begins, ends, and what became of them is said.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::SystemTime;
@@ -10,13 +9,13 @@ use anyhow::Result;
 use heapledger_analysis::FamilySummary;
 
 use heapledger_format::session::Key;
-use heapledger_launch::family::{FamilyOutcome, FamilyPlan, FamilyWatch, ledger_in, process_of};
+use heapledger_launch::family::{FamilyOutcome, FamilyPlan, FamilyWatch, ledger_in};
 use heapledger_launch::finish::Written;
 use heapledger_launch::start::Session;
 use heapledger_launch::wait::Signals;
 use heapledger_launch::{locate, machine};
 use heapledger_report::{FamilyRun, clean, largest_holder};
-use heapledger_source::{Family, FamilyLine, FamilyWriter, Ledger, MemberEnd};
+use heapledger_source::{Family, Ledger};
 
 use super::end::Outcome;
 use crate::args::{OUTPUT, RunArgs};
@@ -54,8 +53,8 @@ pub(super) fn begin(arguments: &mut RunArgs, session: &Session, pid: i32) -> Opt
 }
 
 /// The program has ended.
-pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, signals: &Signals) -> FamilyOutcome {
-    let outcome = watch.end(arguments.children_end, signals);
+pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, status: ExitStatus, signals: &Signals) -> FamilyOutcome {
+    let outcome = watch.end(arguments.children_end, status, signals);
     if outcome.given_up > 0 {
         let count = outcome.given_up;
         say(&format!("given up; {count} ledgers are left unfinished: `heapledger recover` finishes them"));
@@ -65,19 +64,8 @@ pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, signals: &Signals) ->
 }
 
 /// Writes the program itself, as far as it has ledgers, the last one first, and the end to the list of processes.
-pub(super) fn close(family: &FamilyOutcome, not_recorded: u64, status: ExitStatus, ledgers: &[(Ledger, &Written)]) {
-    let exit = match (status.code(), status.signal()) {
-        (Some(code), _) => MemberEnd::Exit(code),
-        (None, Some(signal)) => MemberEnd::Signal(signal),
-        (None, None) => MemberEnd::Unknown,
-    };
-    let appended = FamilyWriter::reopen(&family.directory).and_then(|mut writer| {
-        ledgers.iter().enumerate().rev().try_for_each(|(index, (ledger, written))| {
-            let end = if index == 0 { exit } else { MemberEnd::Exec };
-            writer.append(&FamilyLine::Process(process_of(ledger, Some((written, end)))))
-        })
-    });
-    if let Err(reason) = appended.and_then(|()| family.close(exit, not_recorded)) {
+pub(super) fn close(family: &FamilyOutcome, not_recorded: u64, ledgers: &[(Ledger, &Written)]) {
+    if let Err(reason) = family.close(ledgers, not_recorded) {
         say(&format!("the list of processes cannot be written: {reason}"));
     }
 }

@@ -61,12 +61,18 @@ impl Memory {
         Some(memory)
     }
 
-    /// A ledger of the program that was started has appeared: that of what it has become last counts.
-    pub(super) fn add_first(&mut self, live: Live) {
-        let is_newest = self.first.as_ref().is_none_or(|(first, _)| first.image <= live.image);
-        if is_newest && let Ok(file) = File::open(&live.path) {
-            self.first = Some((live, file));
+    /// A ledger of the program that was started has appeared: that of what it has become last counts. False if it cannot be opened now.
+    pub(super) fn add_first(&mut self, live: &Live) -> bool {
+        let Ok(file) = File::open(&live.path) else { return false };
+        if self.first.as_ref().is_none_or(|(first, _)| first.image <= live.image) {
+            self.first = Some((live.clone(), file));
         }
+        true
+    }
+
+    /// The program that was started is no more.
+    pub(super) fn forget_first(&mut self) {
+        self.first = None;
     }
 }
 

@@ -50,7 +50,8 @@ pub(super) fn how_unwaited(pid: u32, start_ticks: u64) -> Option<MemberEnd> {
     zombie_status(pid, start_ticks).map(ExitStatus::from_raw).and_then(end_of)
 }
 
-fn end_of(status: ExitStatus) -> Option<MemberEnd> {
+/// What a status says.
+pub(super) fn end_of(status: ExitStatus) -> Option<MemberEnd> {
     status.code().map(MemberEnd::Exit).or_else(|| status.signal().map(MemberEnd::Signal))
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use heapledger_format::session::{ending, process as key};
@@ -14,6 +15,7 @@ use heapledger_source::{Ledger, Life, More};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
+use super::first::First;
 use super::memory::Memory;
 use super::new_ledgers::NewLedgers;
 use super::outside::Outside;
@@ -37,7 +39,7 @@ const ALONE: Duration = Duration::from_millis(10);
 /// Finished at a time, before others are looked at.
 const AT_A_TIME: usize = 8;
 /// A recorder that has not begun after this time never will, if nobody has its file.
-const SETTING_UP: Duration = Duration::from_secs(10);
+pub(super) const SETTING_UP: Duration = Duration::from_secs(10);
 /// So many names are told of.
 const NAMES_MAX: usize = 8;
 /// So many problems.
@@ -90,6 +92,9 @@ pub(super) struct Watch {
     writer: FamilyWriter,
     told: OwnedFd,
     news: NewLedgers,
+    first: First,
+    /// When the program that was started ended, in nanoseconds since 1970, and how, when that is told.
+    first_end: Arc<OnceLock<(u64, MemberEnd)>>,
     children: BTreeMap<Key, Child>,
     finisher: Finisher,
     memory: Memory,
@@ -121,6 +126,8 @@ impl Watch {
             plan,
             writer,
             told,
+            first: First::default(),
+            first_end: Arc::default(),
             children: BTreeMap::new(),
             finisher,
             given_up: BTreeSet::new(),
@@ -128,6 +135,11 @@ impl Watch {
             is_full: false,
             outcome,
         }
+    }
+
+    /// Where the end of the program that was started is put, before the thread is told of it.
+    pub(super) fn first_end(&self) -> Arc<OnceLock<(u64, MemberEnd)>> {
+        Arc::clone(&self.first_end)
     }
 
     /// Looks until it is told to stop.
@@ -138,6 +150,7 @@ impl Watch {
             self.look_for_new();
             let has_more = self.end_those_that_ended();
             self.limit();
+            self.note_first_end(told);
             let is_end = match told {
                 None => false,
                 Some(Word::GiveUp) => break,
@@ -160,12 +173,26 @@ impl Watch {
         self.last_look(told)
     }
 
+    /// Writes down that the program that was started has ended, once. Where others are waited for, what it held is live no longer.
+    fn note_first_end(&mut self, told: Option<Word>) {
+        let Some((at_unix_ns, end)) = self.first_end.get().copied() else { return };
+        let Some(line) = self.first.ended(at_unix_ns, end) else { return };
+        if told == Some(Word::EndWithLast) {
+            self.look_at_memory();
+            self.memory.forget_first();
+        }
+        self.tell(&line);
+    }
+
     fn look_for_new(&mut self) {
-        let (children, given_up) = (&self.children, &self.given_up);
-        let known = |live: &Live| children.contains_key(&key_of(live)) || given_up.contains(&live.path);
+        let (children, first, given_up) = (&self.children, &self.first, &self.given_up);
+        let known =
+            |live: &Live| children.contains_key(&key_of(live)) || first.knows(live) || given_up.contains(&live.path);
         for live in self.news.appeared(known) {
             if live.pid.is_none() {
-                self.memory.add_first(live);
+                if self.memory.add_first(&live) {
+                    self.first.add(live);
+                }
                 continue;
             }
             self.appeared += 1;
@@ -180,6 +207,9 @@ impl Watch {
 
     /// Looks whether those that have appeared have begun to record.
     fn note_begun(&mut self) {
+        for line in self.first.begun() {
+            self.tell(&line);
+        }
         let mut begun = Vec::new();
         for (key, child) in self.children.iter_mut().filter(|(_, child)| child.process.is_none()) {
             if let Ok(Some(ledger)) = child.ledger() {
@@ -407,7 +437,8 @@ impl Watch {
     fn wait(&self, told: Option<Word>, more: bool) -> Option<Word> {
         let is_asked_after = |child: &Child| child.end.is_none() || child.process.is_none();
         let waits = told == Some(Word::EndWithLast);
-        let ask = (waits || self.children.values().any(is_asked_after)).then_some(ASK_AGAIN);
+        let is_any_asked_after = self.first.is_asked_after() || self.children.values().any(is_asked_after);
+        let ask = (waits || is_any_asked_after).then_some(ASK_AGAIN);
         let look = self.memory.pace.patience().min(self.outside.pace.patience());
         // Alone, the program has its own curve.
         let look = if self.children.is_empty() { look.max(ALONE) } else { look };
