@@ -119,6 +119,35 @@ fn forged_files_are_read_as_far_as_they_make_sense() {
     assert_eq!((family.loss.lines, family.loss.ledgers, family.loss.unreadable), (4, 2, 2));
 }
 
+/// A ledger that somebody copied inside of the session, with a line in its list or without one, is no second process.
+#[test]
+fn a_copy_of_a_ledger_is_no_further_process() {
+    let scratch = Scratch::new("family-copies");
+    let mut writer = FamilyWriter::create(scratch.path(), &head()).unwrap();
+    let listed = FamilyProcess { ledger: Some("p10.10.hl".into()), ..process(10, 1, 100, Some(900)) };
+    let again = FamilyProcess { image: 1, ..process(10, 1, 100, Some(900)) };
+    let begun = process(11, 10, 150, None);
+    writer.append(&FamilyLine::Process(listed.clone())).unwrap();
+    writer.append(&FamilyLine::Process(begun.clone())).unwrap();
+    let unlisted = process(12, 10, 160, Some(170));
+    for (process, names) in [
+        (&listed, &["a.999.hl", "p10.10.hl"][..]),
+        (&begun, &["p11.11.hl", "p11.998.hl", "p11.999.hl"]),
+        (&unlisted, &["p12.12.hl", "p12.999.hl"]),
+        // What it became by exec is another program, which has no line.
+        (&again, &["p10.10-2.hl"]),
+    ] {
+        names.iter().for_each(|name| ledger_of(process, scratch.path(), name));
+    }
+    let family = Family::open(scratch.path()).unwrap();
+    let mut there: Vec<_> =
+        family.members.iter().map(|one| (one.process.pid, one.process.image, one.path().unwrap().to_owned())).collect();
+    there.sort();
+    let expected = [(10, 0, "p10.10.hl"), (10, 1, "p10.10-2.hl"), (11, 0, "p11.11.hl"), (12, 0, "p12.12.hl")];
+    assert_eq!(there, expected.map(|(pid, image, name)| (pid, image, scratch.join(name))));
+    assert_eq!((family.loss.copies, family.loss.unreadable, family.loss.ledgers), (4, 0, 0));
+}
+
 #[test]
 fn moments_stay_few_and_the_highest_is_among_them() {
     let scratch = Scratch::new("family-moments");

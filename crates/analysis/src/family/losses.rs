@@ -56,6 +56,8 @@ pub enum FamilyNote {
     LinesUnread(u64),
     /// Files that are called ledgers and are none.
     FilesUnread(u64),
+    /// Ledgers of processes that have another one in the session: left out.
+    CopiesLeftOut(u64),
     /// Processes beyond the most that are read.
     TooMany(u64),
     /// The session has no last line, and nobody writes it any more: its `run` was killed.
@@ -139,6 +141,7 @@ fn of_session(family: &Family) -> Vec<FamilyNote> {
     let loss = family.loss;
     notes.extend((loss.lines != 0).then_some(FamilyNote::LinesUnread(loss.lines)));
     notes.extend((loss.unreadable != 0).then_some(FamilyNote::FilesUnread(loss.unreadable)));
+    notes.extend((loss.copies != 0).then_some(FamilyNote::CopiesLeftOut(loss.copies)));
     notes.extend((loss.processes != 0).then_some(FamilyNote::TooMany(loss.processes)));
     notes
 }

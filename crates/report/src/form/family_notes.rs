@@ -24,7 +24,7 @@ pub(super) fn inner(note: &Note) -> &Note {
 pub(super) fn is_remark(note: &Note) -> bool {
     matches!(
         note,
-        Note::Family(family) if matches!(**family, FamilyNote::OwnPeaks | FamilyNote::SessionPeak { too_late: 0, .. })
+        Note::Family(family) if matches!(**family, FamilyNote::OwnPeaks | FamilyNote::SessionPeak { too_late: 0, .. } | FamilyNote::CopiesLeftOut(_))
     )
 }
 
@@ -74,6 +74,10 @@ pub(super) fn sentence_of(note: &FamilyNote) -> String {
             "{} in the session's directory cannot be read as ledgers.",
             counted(*number, "file", "files")
         ),
+        FamilyNote::CopiesLeftOut(number) => format!(
+            "{} left out: the session has another ledger of the same program of a process, a copy or the original.",
+            counted(*number, "file in the session's directory is", "files in the session's directory are")
+        ),
         FamilyNote::TooMany(number) => format!("{} more than are read.", processes(*number)),
         FamilyNote::RunKilled => {
             "The session has no end: its `heapledger run` was killed. `heapledger recover` finishes ledgers that are left."
@@ -92,6 +96,7 @@ pub(super) fn name_of(note: &FamilyNote) -> &'static str {
         FamilyNote::NotSeen(_) => "processes_not_seen",
         FamilyNote::Limited(_) => "session_limited",
         FamilyNote::LinesUnread(_) | FamilyNote::FilesUnread(_) => "session_damaged",
+        FamilyNote::CopiesLeftOut(_) => "copies_left_out",
         FamilyNote::TooMany(_) => "too_many_processes",
         FamilyNote::RunKilled => "session_unended",
     }

@@ -39,6 +39,8 @@ pub struct FamilyLoss {
     pub ledgers: u64,
     /// Files that are called ledgers and cannot be read as such.
     pub unreadable: u64,
+    /// Ledgers of processes that have one already: copies, which are left out.
+    pub copies: u64,
 }
 
 /// A session, as it was when it was read.
@@ -128,13 +130,17 @@ impl Family {
     fn find_ledgers(&mut self, processes: Vec<FamilyProcess>) {
         let mut files = ledger_files(&self.directory);
         let mut waiting: HashMap<ProcessKey, usize> = HashMap::new();
+        // Whose ledger is there: the file that a line names, or the first by name.
+        let mut there: HashSet<ProcessKey> = HashSet::new();
         for process in processes {
             let ledger = match &process.ledger {
                 Some(name) if files.remove(OsStr::new(name)) => MemberLedger::Finished(self.directory.join(name)),
                 Some(name) => MemberLedger::Missing(name.clone()),
                 None => Self::unfinished(&process),
             };
-            if !matches!(ledger, MemberLedger::Finished(_)) {
+            if matches!(ledger, MemberLedger::Finished(_)) {
+                there.insert(process.key());
+            } else {
                 waiting.insert(process.key(), self.members.len());
             }
             self.members.push(Member { process, is_listed: true, ledger });
@@ -147,7 +153,13 @@ impl Family {
                 self.loss.unreadable += 1;
                 continue;
             };
-            let at = key_of(&ledger).and_then(|key| waiting.remove(&key));
+            let key = key_of(&ledger);
+            // A copy of a ledger is no further process.
+            if key.is_some_and(|key| !there.insert(key)) {
+                self.loss.copies += 1;
+                continue;
+            }
+            let at = key.and_then(|key| waiting.remove(&key));
             match at {
                 Some(at) => {
                     if let Some(member) = self.members.get_mut(at) {

@@ -1,7 +1,7 @@
 //! A session, checked: each of its processes, and all together.
 
 use anyhow::{Result, bail};
-use heapledger_analysis::{Limits, MemberTotals, Suppressions};
+use heapledger_analysis::{FamilyNote, Limits, MemberTotals, Suppressions};
 use heapledger_report::{CheckedPart, FamilyCheck};
 use heapledger_source::{Family, ProcessKey};
 
@@ -55,12 +55,14 @@ pub(super) fn checked(
     let Some(first) = parts.first() else {
         bail!("{} has no ledger that could be checked", family.directory().display());
     };
+    // Of copies nothing is missing.
+    let is_complete = notes.iter().all(|note| matches!(note, FamilyNote::CopiesLeftOut(_)));
     let sum = (args.of != CheckedOf::Each).then(|| CheckedMember {
         key: ProcessKey::default(),
         name: TOGETHER.to_owned(),
         path: family.directory().to_string_lossy().into_owned(),
         totals: MemberTotals::default(),
-        one: sum(family, first, &parts, args.allow_losses || notes.is_empty()),
+        one: sum(family, first, &parts, args.allow_losses || is_complete),
     });
     if args.of == CheckedOf::Sum {
         parts.clear();
