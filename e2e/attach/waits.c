@@ -38,6 +38,14 @@ static void say(const char *text)
     (void)write(1, text, strlen(text));
 }
 
+/* Another thread than the main one, which has ended. */
+static void *alone(void *nothing)
+{
+    reader(nothing);
+    say("result 0\n");
+    exit(0);
+}
+
 /* What the call returns: 0 where it is as it would be without anybody. */
 static int wait_in(const char *how)
 {
@@ -75,6 +83,9 @@ static int wait_in(const char *how)
     } else if (strcmp(how, "join") == 0) {
         pthread_create(&thread, NULL, reader, NULL);
         result = pthread_join(thread, NULL);
+    } else if (strcmp(how, "alone") == 0) {
+        pthread_create(&thread, NULL, alone, NULL);
+        pthread_exit(NULL);
     } else if (strcmp(how, "child") == 0) {
         pid_t child = fork();
         if (child == 0)

@@ -304,6 +304,12 @@ fn what_cannot_be_attached_to_is_left_alone() -> Result {
     check!(told.contains("is stopped"), "{told}");
     kill(i64::from(stranger.pid()), "CONT")?;
     check!(stranger.end("x")? == "result 0", "it goes on");
+    // Without its main thread, while another one goes on.
+    let stranger = Stranger::start(command(&program).arg("alone"))?;
+    until("a main thread that has ended", || state(stranger.pid()) == Some('Z'))?;
+    let told = refused(&scratch, stranger.pid())?;
+    check!(told.contains("main thread") && told.contains("while others go on"), "{told}");
+    check!(stranger.end("x")? == "result 0", "it goes on");
     // Gone, and nobody.
     let mut child = command("true").spawn().map_err(|error| error.to_string())?;
     until("a program that has ended", || state(child.id()) == Some('Z'))?;

@@ -58,6 +58,11 @@ pub enum AttachError {
     /// It is a zombie, or has just ended.
     #[error("process {0} has ended")]
     Ended(i32),
+    /// Its first thread has ended, and others go on.
+    #[error(
+        "the main thread of process {0} has ended (pthread_exit), while others go on: such a program cannot be attached to; start it with `heapledger run`"
+    )]
+    WithoutMainThread(i32),
     /// It is this one.
     #[error("a process cannot attach to itself")]
     Itself,

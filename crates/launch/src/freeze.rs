@@ -184,7 +184,8 @@ impl HeldProcess {
     /// The threads that were left asleep and did not sleep all the while, or began since. None: it stood still.
     pub fn woken(&self) -> BTreeSet<i32> {
         let traced: BTreeSet<i32> = self.threads.iter().map(|thread| thread.id).collect();
-        let is_new = |id: &i32| !traced.contains(id) && !self.asleep.contains_key(id);
+        // The first thread of a program stays in the list when it has ended before the others, and wakes never.
+        let is_new = |id: &i32| !traced.contains(id) && !self.asleep.contains_key(id) && !is_gone(self.process, *id);
         let mut woken: BTreeSet<i32> = threads(self.process).into_iter().filter(is_new).collect();
         woken.extend(self.asleep.iter().filter(|(_, sleeper)| !sleeper.still()).map(|(id, _)| *id));
         woken
@@ -271,6 +272,13 @@ pub(crate) fn threads(process: i32) -> Vec<i32> {
         .map_or_else(|_| Vec::new(), |items| items.filter_map(number).collect())
 }
 
+/// A thread of the process that has not ended: the first, as long as that has not.
+pub(crate) fn living(process: i32) -> Option<i32> {
+    std::iter::once(process)
+        .chain(std::iter::once_with(|| threads(process)).flatten())
+        .find(|thread| !is_gone(process, *thread))
+}
+
 /// Ended, or about to.
 fn is_gone(process: i32, thread: i32) -> bool {
     state(process, thread).is_none_or(|state| matches!(state, 'Z' | 'X'))
@@ -307,7 +315,9 @@ fn refused(process: i32, error: io::Error) -> HoldError {
 
 /// Where our library's code lies in the process, and the code that the kernel gives it, which our library calls.
 fn library_code(process: i32) -> Vec<Range<u64>> {
-    let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+    // Of a thread that has ended nothing is mapped, be it the first.
+    let thread = living(process).unwrap_or(process);
+    let maps = fs::read(format!("/proc/{process}/task/{thread}/maps")).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
     let ours = |line: &&str| {
         let name = line.rsplit('/').next().unwrap_or_default();

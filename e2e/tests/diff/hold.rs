@@ -33,11 +33,18 @@ static void *work(void *start) {
     }
     return 0;
 }
+static void *last(void *path) {
+    while (access(path, F_OK)) usleep(1000);
+    _exit(7);
+}
 int main(int count, char **words) {
     pthread_t thread;
     for (long start = 1; start <= 6; start++) pthread_create(&thread, 0, work, (void *)start);
-    while (access(words[1], F_OK)) usleep(1000);
-    _exit(7);
+#ifdef MAIN_ENDS
+    pthread_create(&thread, 0, last, words[1]);
+    pthread_exit(0);
+#endif
+    last(words[1]);
 }
 "#;
 
@@ -116,6 +123,25 @@ fn a_busy_program_is_held_and_let_go() -> Result {
     let ran = target.running.finish(PATIENCE)?;
     check!(ran.status.code() == Some(7) && ran.err().is_empty(), "{ran}");
     check!(scratch.unfinished().is_empty(), "left behind: {:?}", scratch.unfinished());
+    Ok(())
+}
+
+/// The first thread has ended and is still in the list of threads: nobody waits for it to stand.
+#[test]
+fn a_program_without_its_main_thread_is_held_and_let_go() -> Result {
+    let scratch = Scratch::new();
+    let program = compile(&scratch, "busy", BUSY, &["-DMAIN_ENDS"])?;
+    let end = scratch.path("end-now");
+    let target = Target::start(&scratch, &program, &[end.to_string_lossy().into_owned()])?;
+    let pid = target.pid.to_string();
+    until("it is busy", || Stats::of(&pid).is_ok_and(|stats| stats.number("live_blocks") > 350))?;
+    check!(states(target.pid).contains('Z'), "its main thread has not ended: {}", states(target.pid));
+    for number in 0..3 {
+        check_exact(&Stats::of(target.snapshot(&scratch, &format!("held.{number}"), &["--freeze"])?)?)?;
+    }
+    super::touch(&end)?;
+    let ran = target.running.finish(PATIENCE)?;
+    check!(ran.status.code() == Some(7), "{ran}");
     Ok(())
 }
 

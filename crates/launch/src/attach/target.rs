@@ -11,6 +11,7 @@ use super::AttachError;
 use super::memory::Mapping;
 use super::place::{C_LIBRARY, LOADER};
 use crate::detect::{self, Verdict};
+use crate::freeze::living;
 
 /// How the name of the library begins.
 const LIBRARY: &str = "libheapledger";
@@ -42,6 +43,8 @@ pub(super) fn examine(process: i32, library: &Path) -> Result<(), AttachError> {
         return Err(AttachError::Thread { thread: process, process: status.value("Tgid").to_owned() });
     }
     match status.value("State").chars().next() {
+        // Of what the library has to read of itself (`/proc/self`), the kernel tells nothing without the first thread.
+        Some('Z' | 'X') if living(process).is_some() => return Err(AttachError::WithoutMainThread(process)),
         Some('Z' | 'X') => return Err(AttachError::Ended(process)),
         Some('T') => return Err(AttachError::Stopped(process)),
         _ => {}
