@@ -7,6 +7,8 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, heapledger, output};
+use heapledger_format::TallyCounter;
+use heapledger_testing::Builder;
 use serde_json::Value;
 
 const SAMPLE: &str = "~m#IF0BmUQugNCkgCnkhdAYpQa6wAAV";
@@ -89,6 +91,13 @@ fn live_blocks_of_a_ledger_are_printed_as_lines_oldest_first() {
             ["", "~b#size: 1, 0x401000 ", "", "~b#size: 100, "].map(|line| if line.is_empty() { WORDS } else { line });
         assert_eq!(out(&plain), words.join("\n") + "\n");
     }
+    // What is missing is told of, as by every report.
+    let mut builder = Builder::new();
+    builder.block(0x1000, 24).tally(TallyCounter::LostNoRecord, 7);
+    builder.write(&scratch.cwd().join("lost.hl")).expect("written");
+    let printed = run(&["encode", "--ledger", "lost.hl", "--plain"]);
+    assert!(printed.status.success() && out(&printed).starts_with("~b#size: 24"), "{printed:?}");
+    assert!(err(&printed).contains("7 blocks"), "{printed:?}");
     for (words, said) in [
         (&["encode", "--ledger", "a.hl", "--module", "app"][..], "the ledger knows no modules"),
         (&["encode", "--plain", SAMPLE], "--plain"),

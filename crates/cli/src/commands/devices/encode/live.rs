@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use heapledger_analysis::Seen;
 use heapledger_format::Site;
 use heapledger_format::bytes::WordSize;
 use heapledger_logs::lws::LoggedTrace;
 use heapledger_lws::{Width, line};
-use heapledger_report::counted;
+use heapledger_report::{clean, counted, sentence};
 use heapledger_source::{Ledger, Module};
 
 use super::{EncodeArgs, written_as};
@@ -59,6 +60,10 @@ pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool>
         written += 1;
     }
     out.flush()?;
+    let in_flight = records.in_flight();
+    for note in Seen::of(&ledger, in_flight)?.notes {
+        say(&clean(&sentence(&note)));
+    }
     if failed > 1 {
         say(&format!("{} were not encoded", counted(failed, "block", "blocks")));
     }
