@@ -196,6 +196,8 @@ fn a_daemon_outlives_run() -> Result {
     until("the daemon has ended", || recover().is_ok() && scratch.unfinished().is_empty())?;
     let all = processes(&scratch.path("s"))?;
     check!(all.len() == 3 && all.iter().all(|process| process["ledger"].is_string()), "{all:?}");
+    // Nobody saw when it ended, which was before it was recovered.
+    check!(all.iter().all(|process| process["ended_unix_ns"].is_null() == (process["forked"] == true)), "{all:?}");
     agree(&scratch, 0)?;
     Ok(())
 }

@@ -128,6 +128,8 @@ pub struct ProcessTotals {
     pub began_unix_ns: u64,
     /// For how long it is known to have been there.
     pub lasted_ns: Option<u64>,
+    /// Whether it may have been there for longer: nobody saw its end.
+    pub lasted_at_least: bool,
     /// The highest that live bytes of one of its programs were.
     pub peak_bytes: u64,
     /// Blocks that lived when its last program ended, or live now.
@@ -267,7 +269,7 @@ fn together_at_most(processes: &[ProcessTotals]) -> u64 {
     for one in processes.iter().filter(|one| one.peak_bytes != 0) {
         changes.push((one.began_unix_ns, false, one.peak_bytes));
         // Of whom no end is known may be there as long as anybody.
-        if let Some(lasted) = one.lasted_ns.filter(|_| !one.running) {
+        if let Some(lasted) = one.lasted_ns.filter(|_| !one.running && !one.lasted_at_least) {
             changes.push((one.began_unix_ns.saturating_add(lasted), true, one.peak_bytes));
         }
     }
@@ -321,6 +323,7 @@ fn process_totals(family: &Family, read: &[MemberRead], images: &[usize]) -> Pro
     }
     let until = ended.or(spanned).filter(|until| one.began_unix_ns != 0 && *until >= one.began_unix_ns);
     one.lasted_ns = until.map(|until| until - one.began_unix_ns);
+    one.lasted_at_least = one.lasted_ns.is_some() && ended.is_none() && !one.running;
     one
 }
 
@@ -338,6 +341,8 @@ mod tests {
         assert_eq!(together_at_most(&all), 12, "the second begins as the first ends");
         all.push(process(0, None, 100));
         assert_eq!(together_at_most(&all), 112, "one without an end is there all the time");
+        all.push(ProcessTotals { lasted_at_least: true, ..process(0, Some(1), 1000) });
+        assert_eq!(together_at_most(&all), 1112, "and one whose end nobody saw may be");
         assert_eq!(together_at_most(&[process(1, Some(1), u64::MAX), process(1, Some(9), u64::MAX)]), u64::MAX);
         assert_eq!(together_at_most(&[]), 0);
     }

@@ -27,7 +27,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use heapledger_format::GlobalCounter;
 use heapledger_format::session::{ending, process as key};
 use heapledger_source::{
-    FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, Ledger, MemberEnd, SESSION_FILE, ThreadState,
+    Family, FamilyEnded, FamilyHead, FamilyLine, FamilyProcess, FamilyWriter, Ledger, MemberEnd, SESSION_FILE,
+    ThreadState,
 };
 use nix::unistd::{pipe, write};
 
@@ -223,13 +224,23 @@ pub fn directory_of(live: &Live) -> Option<PathBuf> {
     fs::read_link(link).ok().filter(|directory| directory.join(SESSION_FILE).is_file())
 }
 
-/// Tells the list of a session that the ledger of a process was finished by somebody else than its `run`.
+/// Tells the list of a session that the ledger of a process was finished by somebody else than its `run`. When the process ended is not
+/// known then, unless the list says it.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn recovered(directory: &Path, ledger: &Ledger, written: &Written) -> io::Result<()> {
-    let end = end_by_itself(ledger);
-    let process = process_of(ledger, Some((written, end)));
+    let mut process = process_of(ledger, Some((written, end_by_itself(ledger))));
+    process.ended_unix_ns = None;
+    // Only of the program that it started itself `run` writes down the end before the ledger is finished.
+    if Live::from_path(ledger.path()).is_some_and(|live| live.pid.is_none())
+        && let Ok(family) = Family::open(directory)
+    {
+        let mut known = family.members.into_iter().map(|member| member.process);
+        if let Some(known) = known.find(|known| known.key() == process.key() && known.end.is_some()) {
+            (process.end, process.ended_unix_ns) = (known.end, known.ended_unix_ns);
+        }
+    }
     FamilyWriter::reopen(directory)?.append(&FamilyLine::Process(process))
 }
 

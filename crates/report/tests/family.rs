@@ -144,6 +144,24 @@ fn each_process_has_a_line_and_the_sums_are_theirs() {
     assert_eq!((cells[1], cells[6], cells[7]), ("100", "2097152", "24"));
 }
 
+/// A process whose end nobody saw, recovered later: it lasted as long as its ledger knows, or longer.
+#[test]
+fn how_long_a_process_lasted_whose_end_nobody_saw_is_not_made_up() {
+    let mut made = Made::new("report-family-unseen");
+    let process = FamilyProcess {
+        ledger: Some("daemon.100.hl".into()),
+        began_unix_ns: 1_700_000_000_000_000_000,
+        ended_unix_ns: None,
+        ..line(100, 1, "daemon", 0, 0)
+    };
+    let mut builder = Builder::new();
+    builder.block(0x1000, 8).process("pid", "100").tick_ns(1000).global(GlobalCounter::LastTime, 345_000);
+    builder.write(&made.scratch.join("daemon.100.hl")).unwrap();
+    made.line(FamilyLine::Process(process));
+    let text = made.text();
+    assert!(text.contains("  ≥ 345 ms  "), "{text}");
+}
+
 #[test]
 fn any_number_of_processes_is_one_screen() {
     let mut made = Made::new("report-family-many");

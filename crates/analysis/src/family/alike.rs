@@ -80,6 +80,7 @@ fn add(sum: &mut ProcessTotals, one: &ProcessTotals, is_first: bool) {
         sum.began_unix_ns = one.began_unix_ns;
     }
     sum.lasted_ns = sum.lasted_ns.max(one.lasted_ns);
+    sum.lasted_at_least |= one.lasted_at_least;
     sum.peak_bytes = sum.peak_bytes.max(one.peak_bytes);
     sum.live_blocks = sum.live_blocks.saturating_add(one.live_blocks);
     sum.live_bytes = sum.live_bytes.saturating_add(one.live_bytes);

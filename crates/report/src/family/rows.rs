@@ -126,7 +126,8 @@ impl ShownProcesses {
         };
         let after = totals.began_unix_ns.checked_sub(summary.began_unix_ns).filter(|_| totals.began_unix_ns != 0);
         let most = if several { "≤ " } else { "" };
-        let lasted = totals.lasted_ns.map(|ns| Cell::Text(format!("{most}{}", span(ns))));
+        let lasted_sign = if totals.lasted_at_least { "≥ " } else { most };
+        let lasted = totals.lasted_ns.map(|ns| Cell::Text(format!("{lasted_sign}{}", span(ns))));
         let mut end = end_words(totals.end, totals.running);
         if several && totals.end.is_none() && !totals.running {
             "in several ways".clone_into(&mut end);
