@@ -76,7 +76,7 @@ mod tests {
     const SESSION: &str = "0123456789abcdef";
 
     fn put(scratch: &Scratch, image: u32) -> Live {
-        let path = scratch.join(&Live::name(SESSION, image, None));
+        let path = scratch.join(Live::name(SESSION, image, None));
         let mut builder = Builder::new();
         builder.process("program", "p").process("pid", "7").process("start_ticks", "5").block(0x1000, 8);
         builder.process("image", &image.to_string());
@@ -84,7 +84,10 @@ mod tests {
         Live::from_path(&path).expect("a ledger")
     }
 
-    fn told(lines: impl IntoIterator<Item = FamilyLine>) -> Vec<(u32, Option<String>, Option<u64>, Option<MemberEnd>)> {
+    /// Image, live ledger, when it ended, how.
+    type Told = (u32, Option<String>, Option<u64>, Option<MemberEnd>);
+
+    fn told(lines: impl IntoIterator<Item = FamilyLine>) -> Vec<Told> {
         let told = lines.into_iter().filter_map(|line| match line {
             FamilyLine::Process(process) => Some((process.image, process.live, process.ended_unix_ns, process.end)),
             _ => None,
@@ -96,7 +99,7 @@ mod tests {
     fn each_program_that_it_becomes_is_told_of_when_it_records_and_when_it_is_over() {
         let scratch = Scratch::new("family-first");
         let mut first = First::default();
-        let blank = Live::from_path(&scratch.write(&Live::name(SESSION, 0, None), "")).expect("a ledger");
+        let blank = Live::from_path(&scratch.write(Live::name(SESSION, 0, None), "")).expect("a ledger");
         first.add(blank.clone());
         assert!(first.knows(&blank) && first.is_asked_after() && first.begun().is_empty(), "nothing is in it yet");
         assert_eq!(first.ended(1, MemberEnd::Exec), None, "nobody has been told of it");
