@@ -135,6 +135,10 @@ impl FamilyCheck<'_> {
             let word = self.paint.strong("LOST    ");
             writeln!(out, "{word} {}", self.paint.lines(&clean(&sentence(note)), 9, 9))?;
         }
+        // Of these nothing is missing.
+        for note in self.seen.notes.iter().filter(|note| !is_loss(note)) {
+            writeln!(out, "note     {}", self.paint.lines(&clean(&sentence(note)), 9, 9))?;
+        }
         let limits = counted(self.limits() as u64, "limit", "limits");
         let [exceeded, uncertain] = self.verdicts();
         let verdict = match self.outcome() {
