@@ -32,6 +32,7 @@ pub mod size;
 pub mod snapshot;
 pub mod start;
 pub mod threshold;
+mod totals;
 pub mod wait;
 
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use heapledger_format::bytes::Codec;
 use heapledger_format::header::counter_at;
-use heapledger_format::section::SectionRow;
 use heapledger_format::timeline::{TimePoint, by, known};
-use heapledger_format::{GlobalCounter, Header, SectionKind, TallyCounter, Ticks};
+use heapledger_format::{GlobalCounter, Header, Ticks};
 use heapledger_source::Curve;
 
 use crate::keep::Kept;
+use crate::totals::Totals;
 
 /// Between two looks, however coarse the curve is by now.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -24,8 +24,6 @@ const ONE_PART_IN: u32 = 300;
 /// The same at the beginning, for so long: a short program's curve is to have more than a few points.
 const ONE_PART_IN_AT_FIRST: u32 = 100;
 const AT_FIRST: Duration = Duration::from_millis(500);
-/// Bytes of totals read at a time.
-const READ_BYTES: usize = 64 << 10;
 /// Most bytes of what the kernel says of a process.
 const PROC_BYTES: usize = 8 << 10;
 
@@ -75,15 +73,6 @@ struct ProcessMemory {
     faults: Option<(u64, u64)>,
 }
 
-/// Totals of a ledger.
-#[derive(Clone, Copy, Debug, Default)]
-struct Totals {
-    allocations: u64,
-    frees: u64,
-    bytes_allocated: u64,
-    bytes_freed: u64,
-}
-
 impl Looks {
     pub(crate) fn at(pid: i32) -> Looks {
         let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
@@ -125,7 +114,8 @@ impl Looks {
     /// Looks at once. `runs`: the program is that of this ledger still.
     pub(crate) fn look_now(&mut self, kept: &mut Kept, runs: bool) {
         let Some(header) = kept.header() else { return };
-        let (Some(totals), Some(rest)) = (totals(kept, &header), Rest::read(kept, header.codec)) else { return };
+        let totals = Totals::read(&header, &|bytes, at| kept.read(bytes, at));
+        let (Some(totals), Some(rest)) = (totals, Rest::read(kept, header.codec)) else { return };
         let exe = fs::read_link(&self.exe).ok();
         let curve = match &mut kept.curve {
             Some(curve) => curve,
@@ -169,44 +159,12 @@ fn faults(stat: &str) -> Option<(u64, u64)> {
     Some((minor, fields.nth(1)?.parse().ok()?))
 }
 
-/// The sums of what threads have counted.
-fn totals(kept: &Kept, header: &Header) -> Option<Totals> {
-    let codec = header.codec;
-    let mut totals = Totals {
-        allocations: header.tally(TallyCounter::Allocations),
-        frees: header.tally(TallyCounter::Frees),
-        bytes_allocated: header.tally(TallyCounter::BytesAllocated),
-        bytes_freed: header.tally(TallyCounter::BytesFreed),
-    };
-    let Some(&SectionRow { offset, element_bytes, capacity, used, backed, .. }) = header.section(SectionKind::Tallies)
-    else {
-        return Some(totals);
-    };
-    let element_bytes = usize::from(element_bytes);
-    let at_once = READ_BYTES.checked_div(element_bytes).filter(|at_once| *at_once != 0)? as u64;
-    let (count, mut bytes) = (used.min(backed).min(capacity), Vec::new());
-    let mut first = 0;
-    while first < count {
-        let now = at_once.min(count - first);
-        bytes.resize(now as usize * element_bytes, 0);
-        kept.read(&mut bytes, first.checked_mul(element_bytes as u64)?.checked_add(offset)?)?;
-        for element in bytes.chunks_exact(element_bytes) {
-            let word = |counter: TallyCounter| codec.word(element, counter as usize * codec.word.bytes());
-            let add = |sum: &mut u64, counter| *sum = sum.wrapping_add(word(counter));
-            add(&mut totals.allocations, TallyCounter::Allocations);
-            add(&mut totals.frees, TallyCounter::Frees);
-            add(&mut totals.bytes_allocated, TallyCounter::BytesAllocated);
-            add(&mut totals.bytes_freed, TallyCounter::BytesFreed);
-        }
-        first += now;
-    }
-    Some(totals)
-}
-
-/// What the header says when totals have been read: then what lives is not more than the peak, but for what threads have not told.
+/// What the header says when totals have been read: then what lives is not more than the peak and by how much that may be off.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     peak_bytes: u64,
+    /// What threads have not told yet, at most: nothing as long as there is one, whose peak is exact.
+    peak_error: u64,
     peak_time: u64,
     peak_blocks: u64,
     private_bytes: u64,
@@ -225,6 +183,7 @@ impl Rest {
         };
         Some(Rest {
             peak_bytes: counter(GlobalCounter::PeakBytes)?,
+            peak_error: counter(GlobalCounter::PeakError)?,
             peak_time: counter(GlobalCounter::PeakTime)?,
             peak_blocks: counter(GlobalCounter::PeakBlocks)?,
             private_bytes: counter(GlobalCounter::PrivateBytes)?,
@@ -270,9 +229,7 @@ impl KeptCurve {
         let is_first = self.curve.points().is_empty();
         let begin = if is_first { now } else { self.last };
         let now = now.max(begin);
-        // What threads did while their totals were read may be in one and not in the other.
-        let live = (totals.bytes_allocated.wrapping_sub(totals.bytes_freed)).cast_signed().max(0).cast_unsigned();
-        let live = live.min(rest.peak_bytes);
+        let live = totals.live_bytes().min(rest.peak_bytes.saturating_add(rest.peak_error));
         if rest.private_bytes != 0 {
             self.library_bytes = self.library_bytes.min(rest.private_bytes.saturating_sub(rest.tables_bytes));
         }
@@ -360,6 +317,7 @@ mod tests {
         let mut curve = curve();
         let rest = |peak_bytes, peak_time| Rest {
             peak_bytes,
+            peak_error: 0,
             peak_time,
             peak_blocks: 77,
             private_bytes: 100,
@@ -375,6 +333,16 @@ mod tests {
         assert_eq!((second.begin, second.end(), second.highest_blocks), (Ticks(20_000), Ticks(40_000), 77));
         assert_eq!((second.resident_bytes, second.swapped_bytes, second.minor_faults), (4026, 7, 3));
         assert!(second.knows(known::RESIDENT) && !curve.points()[2].knows(known::RESIDENT));
+    }
+
+    #[test]
+    fn what_threads_have_not_told_of_lives_as_well() {
+        let mut curve = curve();
+        let rest = Rest { peak_bytes: 798, peak_error: 32_524, ..Rest::default() };
+        curve.add_at(Ticks(50_000), totals(10_298), rest, ProcessMemory::default());
+        curve.add_at(Ticks(90_000), totals(798 + 32_525), rest, ProcessMemory::default());
+        let seen: Vec<_> = curve.points().iter().map(|point| (point.live_bytes, point.highest_bytes)).collect();
+        assert_eq!(seen, [(10_298, 10_298), (33_322, 33_322)], "exactly, and never more than there can have been");
     }
 
     #[test]

@@ -81,13 +81,15 @@ impl Shared {
             let live = global(GlobalCounter::LiveBytes);
             if (live as i64) < 0 { 0 } else { live }
         };
-        // The peak after that: what lives is not more, but for what threads have not told yet.
+        // The peak after that: what lives is not more, but for what threads have not told yet, of which the header says how much it is
+        // at most. What was allocated is summed before what was freed, so that at some moment no less lived than what is noted.
         let peak = global(GlobalCounter::PeakBytes);
+        let untold = if has_totals { global(GlobalCounter::PeakError) } else { 0 };
         // Two who measured may come here in another order.
         let now = now.max(Ticks(own.last.load(Ordering::Relaxed)));
         let last = Ticks(own.last.swap(now.0, Ordering::Relaxed));
         let is_raised = own.peak.swap(peak, Ordering::Relaxed) < peak;
-        let live = live.min(peak);
+        let live = live.min(peak.saturating_add(untold));
         let mut point = TimePoint {
             begin: last,
             looks: 1,
