@@ -3,14 +3,15 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
+use heapledger_format::Header;
 use heapledger_format::header::HEADER_BYTES_MAX;
-use heapledger_format::{GlobalCounter, Header};
 use heapledger_source::FamilyMemory;
 
 use super::now_unix_ns;
 use super::pace::Pace;
 use super::watch::Child;
 use crate::live::Live;
+use crate::totals::Totals;
 
 /// So many processes of a moment are named.
 const MOST: usize = 8;
@@ -80,7 +81,8 @@ fn live_bytes(file: &File) -> Option<u64> {
     let mut bytes = [0; HEADER_BYTES_MAX];
     let there = file.read_at(&mut bytes, 0).ok()?;
     let header = Header::parse(bytes.get(..there)?).ok()?;
-    Some(header.global(GlobalCounter::LiveBytes))
+    // The header's own live bytes lack what each thread keeps to itself, which of a small process is nearly all.
+    Some(Totals::read(&header, &|bytes, at| file.read_exact_at(bytes, at).ok())?.live_bytes())
 }
 
 /// Of one process.
@@ -110,7 +112,20 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use heapledger_format::{GlobalCounter, TallyCounter};
+    use heapledger_testing::{Builder, Scratch};
+
     use super::*;
+
+    #[test]
+    fn a_process_holds_what_its_threads_have_counted_and_not_only_what_they_have_told() {
+        let mut ledger = Builder::new();
+        ledger.global(GlobalCounter::LiveBytes, 1000).global(GlobalCounter::PeakBytes, 1000);
+        ledger.tally(TallyCounter::BytesAllocated, 20_500).tally(TallyCounter::BytesFreed, 400);
+        let scratch = Scratch::new("family-memory");
+        ledger.write(&scratch.join("live")).expect("written");
+        assert_eq!(live_bytes(&File::open(scratch.join("live")).expect("there")), Some(20_100));
+    }
 
     #[test]
     fn what_the_kernel_says_is_read() {
