@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use heapledger_format::account::Account;
 use heapledger_format::record::Options;
-use heapledger_format::{GlobalCounter, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Kind, SectionKind, TallyCounter, ThreadRow};
 use heapledger_source::{Heap, Ledger, SourceError, Storage, Tallies, Thread};
 
 use crate::chosen::Chosen;
 use crate::counts::Counts;
+use crate::peak::{PeakBounds, PeakMoment};
 use crate::query::Evaluator;
-use crate::{Clock, Identity, Memory, Note, Sampled, Sampling, Seen, Sites};
+use crate::{Clock, Identity, Memory, Note, Peak, Sampled, Sampling, Seen, Sites};
 
 /// Blocks and bytes of one allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,27 +65,6 @@ const HEADERS: [(&str, u64); 3] = [(BRK, 8), (ARENAS, 8), (MAPPINGS, 16)];
 const BRK: &str = "brk heap";
 const ARENAS: &str = "arenas";
 const MAPPINGS: &str = "large mappings";
-
-/// The highest that live bytes were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peak {
-    /// Bytes asked for.
-    pub bytes: u64,
-    /// Blocks at that time.
-    pub blocks: u64,
-    /// When, in nanoseconds since the ledger began.
-    pub time_ns: Option<u64>,
-    /// By how much `bytes` may be off.
-    pub error_bytes: u64,
-}
-
-impl Peak {
-    /// Whether its figures are known exactly. They are not once several threads have allocated: each keeps up to so many
-    /// bytes and blocks back before it adds them to the process's.
-    pub fn is_exact(&self) -> bool {
-        self.error_bytes == 0
-    }
-}
 
 /// How call stacks were found, in frames and in stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +216,7 @@ impl Summary {
             Some(chosen) => of_all(chosen, &counts),
             None => whole(counter),
         };
+        let lives = PeakMoment { bytes: counts.all.bytes, blocks: counts.all.blocks, time: counts.last_time };
         let counters = TallyCounter::ALL.iter().map(|counter| (*counter, tallies.get(*counter)));
         Ok(Summary {
             identity: Identity::of(ledger),
@@ -263,7 +244,7 @@ impl Summary {
             sizes_unknown: counts.sizes_unknown,
             in_flight,
             unaccounted,
-            peak: Self::peak(ledger, &counts, clock, chosen.is_none().then(|| whole(TallyCounter::BytesAllocated)))?,
+            peak: PeakBounds::of(ledger)?.with_live(lives).peak(&clock),
             kinds: Self::kinds(&tallies, &counts, chosen.as_ref()),
             threads: Self::threads(ledger, &counts)?,
             heaps: Self::heaps(ledger, &counts)?,
@@ -294,37 +275,6 @@ impl Summary {
         let ns = self.clock.ns(thread.ended_by?)?;
         // What is kept is rounded up, and no thread outlives its program.
         Some(self.clock.span_ns().map_or(ns, |end| ns.min(end)))
-    }
-
-    /// `allocated`: bytes in all, if `counts` are of all blocks.
-    fn peak(ledger: &Ledger, counts: &Counts, clock: Clock, allocated: Option<u64>) -> Result<Peak, SourceError> {
-        let header = ledger.current_header()?;
-        let recorded = header.global(GlobalCounter::PeakBytes);
-        // Threads report in batches: what lives now may be more than the highest that was reported.
-        let mut peak = if recorded >= counts.all.bytes {
-            Peak {
-                bytes: recorded,
-                blocks: header.global(GlobalCounter::PeakBlocks),
-                time_ns: clock.ns(Ticks(header.global(GlobalCounter::PeakTime))),
-                error_bytes: header.global(GlobalCounter::PeakError),
-            }
-        } else {
-            Peak {
-                bytes: counts.all.bytes,
-                blocks: counts.all.blocks,
-                time_ns: clock.ns(counts.last_time),
-                error_bytes: header.global(GlobalCounter::PeakError),
-            }
-        };
-        if !header.options.has(Options::TIME) || peak.bytes == 0 {
-            peak.time_ns = None;
-        }
-        // It was no less than what lives, and no more than what was allocated.
-        if let Some(allocated) = allocated {
-            let most = peak.bytes.saturating_sub(counts.all.bytes).max(allocated.saturating_sub(peak.bytes));
-            peak.error_bytes = peak.error_bytes.min(most);
-        }
-        Ok(peak)
     }
 
     fn kinds(tallies: &Tallies, counts: &Counts, chosen: Option<&Chosen>) -> Vec<KindTotals> {

@@ -1,10 +1,12 @@
 //! How the heap grew: figures over time, for charts, exports and summaries.
 
+use heapledger_format::session::process as key;
 use heapledger_format::timeline::{TimePoint, by, known};
 use heapledger_format::{GlobalCounter, TallyCounter, Ticks};
-use heapledger_source::{Ledger, SourceError};
+use heapledger_source::{Ledger, SourceError, Tallies};
 
 use crate::clock::Clock;
+use crate::peak::{PeakBounds, PeakMoment};
 
 /// Parts of the recorder's memory that are anonymous memory of the process.
 const OWN_TABLES: [GlobalCounter; 5] = [
@@ -14,6 +16,10 @@ const OWN_TABLES: [GlobalCounter; 5] = [
     GlobalCounter::GuardTablesBytes,
     GlobalCounter::GuardWaitingBytes,
 ];
+
+/// What threads keep to themselves before they tell is less than the one or the other, whichever is more: `peak_error` in `FORMAT.md`.
+const UNTOLD_MIN: u64 = 64 << 10;
+const UNTOLD_ONE_IN: u64 = 100;
 
 /// Who saw what a point says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +45,8 @@ pub struct TimelinePoint {
     pub looks: u32,
     /// Bytes asked for in live blocks. An estimate in a sampled ledger, as all figures of blocks.
     pub live_bytes: u64,
+    /// By how much that may be off: of many threads the recorder notes what they have told of. Nothing where it is counted.
+    pub live_error_bytes: u64,
     /// Live blocks.
     pub live_blocks: Option<u64>,
     /// The highest that live bytes are known to have been in the interval.
@@ -103,8 +111,8 @@ pub struct HeapTimeline {
     pub is_sampled: bool,
     /// By how much the peak may be off.
     pub peak_error_bytes: u64,
-    /// When the peak was, as the header says it, which goes by when numbers were leased.
-    header_peak_ns: Option<u64>,
+    /// When the peak was, as [`crate::Peak`] says it.
+    told_peak_ns: Option<u64>,
 }
 
 impl HeapTimeline {
@@ -128,43 +136,44 @@ impl HeapTimeline {
         if all.is_empty() || clock.ns(Ticks(1)).is_none() {
             return Ok(timeline);
         }
-        let header = ledger.current_header()?;
-        timeline.peak_error_bytes = header.global(GlobalCounter::PeakError);
         let tallies = ledger.tallies()?;
-        let [allocations, frees, bytes_allocated, bytes_freed] =
-            [TallyCounter::Allocations, TallyCounter::Frees, TallyCounter::BytesAllocated, TallyCounter::BytesFreed]
-                .map(|counter| tallies.get(counter));
-        let last = all.last().map_or(Ticks(0), TimePoint::end);
-        if clock.end() > last {
-            let live = bytes_allocated.saturating_sub(bytes_freed);
-            let mut end = TimePoint {
-                begin: last,
-                looks: 1,
-                known: known::TOTALS | known::BLOCKS,
-                live_bytes: live,
-                highest_bytes: live,
-                highest_blocks: allocations.saturating_sub(frees),
-                highest_time: clock.end(),
-                lowest_bytes: live,
-                allocations,
-                frees,
-                bytes_allocated,
-                ..TimePoint::default()
-            };
+        let header = ledger.current_header()?;
+        let bounds = PeakBounds::from(&all, &tallies, &header);
+        let peak = bounds.peak(clock);
+        timeline.peak_error_bytes = peak.error_bytes;
+        if ledger.process().number(key::WALL_NS).is_some() {
+            all.iter_mut().for_each(|point| cut(point, clock.end()));
+        }
+        let end = the_end(&bounds, &tallies, &all, clock);
+        let is_same = |point: &TimePoint| {
+            point.knows(known::TOTALS)
+                && (point.allocations, point.frees, point.bytes_allocated)
+                    == (end.allocations, end.frees, end.bytes_allocated)
+        };
+        // Since then nothing has happened. Older recorders noted what threads had told of, which may be less.
+        for point in all.iter_mut().rev().take_while(|point| is_same(point)) {
+            point.live_bytes = end.live_bytes;
+            point.raise(&TimePoint { highest_time: point.end(), ..end });
+        }
+        let is_whole = all.last().is_some_and(is_same) || ledger.is_running();
+        if clock.end() > end.begin || !is_whole {
+            let mut end = end;
             // Of a running process the kernel tells what there is now.
             if let Some((present, swapped)) = ledger.memory_now() {
                 let own: u64 = OWN_TABLES.iter().map(|counter| header.global(*counter)).fold(0, u64::saturating_add);
                 end.known |= known::RESIDENT;
                 (end.resident_bytes, end.swapped_bytes) = (present.saturating_sub(own), swapped);
             }
-            all.push(end.with_end(clock.end()));
+            all.push(end);
         }
-        raise_to_peak(&mut all, &header);
-        let (peak, at) = (header.global(GlobalCounter::PeakBytes), header.global(GlobalCounter::PeakTime));
-        if at != 0 && all.iter().all(|point| point.highest_bytes <= peak) {
-            timeline.header_peak_ns = clock.ns(Ticks(at));
+        raise_to_peak(&mut all, &bounds.highest);
+        if bounds.highest.time != Ticks(0) && all.iter().all(|point| point.highest_bytes <= peak.bytes) {
+            timeline.told_peak_ns = clock.ns(bounds.highest.time);
         }
         timeline.points = all.iter().map(|point| shown(point, clock)).collect();
+        let untold = UNTOLD_MIN.max(peak.bytes / UNTOLD_ONE_IN);
+        let told = timeline.points.iter_mut().filter(|point| point.allocations.is_none());
+        told.for_each(|point| point.live_error_bytes = untold);
         Ok(timeline)
     }
 
@@ -186,7 +195,7 @@ impl HeapTimeline {
 
     /// When the peak was, in nanoseconds since the ledger began: the moment that `stats` tells.
     pub fn peak_ns(&self) -> Option<u64> {
-        self.header_peak_ns.or(self.peak().map(|peak| peak.highest_ns))
+        self.told_peak_ns.or(self.peak().map(|peak| peak.highest_ns))
     }
 
     /// Whether somebody looked at the program's memory over time; else nothing is known of it, or what it is now.
@@ -212,6 +221,11 @@ impl HeapTimeline {
             }
         }
         parts
+    }
+
+    /// By how much live bytes may be off where that is most.
+    pub fn live_error_bytes(&self) -> u64 {
+        self.points.iter().map(|point| point.live_error_bytes).max().unwrap_or(0)
     }
 
     /// The longest interval in which something was allocated or freed: what came up and went between two looks in it is seen only if
@@ -254,16 +268,43 @@ impl HeapTimeline {
     }
 }
 
-/// The highest is what the header tells, when it tells. Who looks now and then may have missed it.
-fn raise_to_peak(all: &mut [TimePoint], header: &heapledger_format::Header) {
-    let bytes = header.global(GlobalCounter::PeakBytes);
+/// How it ended, or is now.
+fn the_end(bounds: &PeakBounds, tallies: &Tallies, all: &[TimePoint], clock: &Clock) -> TimePoint {
+    let last = all.last().map_or(Ticks(0), TimePoint::end);
+    let (end, PeakMoment { bytes, blocks, .. }) = (clock.end().max(last), bounds.end);
+    TimePoint {
+        begin: last,
+        looks: 1,
+        known: known::TOTALS | known::BLOCKS,
+        live_bytes: bytes,
+        highest_bytes: bytes,
+        highest_blocks: blocks,
+        highest_time: end,
+        lowest_bytes: bytes,
+        allocations: tallies.get(TallyCounter::Allocations),
+        frees: tallies.get(TallyCounter::Frees),
+        bytes_allocated: tallies.get(TallyCounter::BytesAllocated),
+        ..TimePoint::default()
+    }
+    .with_end(end)
+}
+
+/// Whoever looks after the program's end has seen how it ended, and nothing later.
+fn cut(point: &mut TimePoint, end: Ticks) {
+    point.begin = point.begin.min(end);
+    point.highest_time = point.highest_time.min(end);
+    *point = point.with_end(point.end().min(end));
+}
+
+/// The highest is the peak. Who looks now and then may have missed it.
+fn raise_to_peak(all: &mut [TimePoint], peak: &PeakMoment) {
+    let PeakMoment { bytes, blocks, time } = *peak;
     if all.iter().any(|point| point.highest_bytes >= bytes) {
         return;
     }
-    let time = Ticks(header.global(GlobalCounter::PeakTime));
     let peak = TimePoint {
         highest_bytes: bytes,
-        highest_blocks: header.global(GlobalCounter::PeakBlocks),
+        highest_blocks: blocks,
         highest_time: time,
         known: known::BLOCKS,
         ..TimePoint::default()
@@ -289,6 +330,7 @@ fn shown(point: &TimePoint, clock: &Clock) -> TimelinePoint {
         },
         looks: point.looks,
         live_bytes: point.live_bytes,
+        live_error_bytes: 0,
         live_blocks: if_known(known::TOTALS, point.allocations.saturating_sub(point.frees)),
         highest_bytes: point.highest_bytes,
         highest_blocks: if_known(known::BLOCKS, point.highest_blocks),

@@ -96,6 +96,7 @@ mod tests {
             seen_by: SeenBy::Run,
             looks: 1,
             live_bytes,
+            live_error_bytes: 0,
             live_blocks: None,
             highest_bytes: highest.1,
             highest_blocks: None,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use heapledger_analysis::tree::{Side, SiteSums};
-use heapledger_analysis::{Clock, HeapTimeline, Holders, Identity, NamedFrame, Names, Sampling, SizeSum};
-use heapledger_format::{CodeId, GlobalCounter, Site, ThreadRow, Ticks};
+use heapledger_analysis::{Clock, HeapTimeline, Holders, Identity, NamedFrame, Names, Peak, Sampling, SizeSum};
+use heapledger_format::{CodeId, GlobalCounter, Site, ThreadRow};
 use heapledger_source::{Ledger, Module, SourceError};
 
 use crate::about::{KnownFigures, ProfileAbout};
@@ -54,8 +54,10 @@ impl ProfileAbout {
     pub fn of(of: &LedgerSums<'_>) -> Result<ProfileAbout, SourceError> {
         let identity = Identity::of(of.ledger);
         let header = of.ledger.current_header()?;
-        let [peak, events] = [GlobalCounter::PeakTime, GlobalCounter::NextNumber].map(|counter| header.global(counter));
+        let events = header.global(GlobalCounter::NextNumber);
         let peak_events = of.ledger.peak_place()?.and_then(|place| place.number());
+        // What lived at the peak is what lives in the end.
+        let is_end = of.sums.peak_is_end;
         Ok(ProfileAbout {
             ledgers: vec![of.shown.to_owned()],
             program: identity.program,
@@ -66,9 +68,9 @@ impl ProfileAbout {
             labels: identity.run.labels,
             start_unix_ns: of.clock.start_unix_ns(),
             span_ns: of.clock.span_ns(),
-            peak_ns: of.clock.ns(Ticks(peak)).filter(|_| peak != 0),
+            peak_ns: Peak::summed_ns(of.ledger, &of.clock)?,
             events,
-            peak_events: peak_events.unwrap_or(events),
+            peak_events: peak_events.filter(|_| !is_end).unwrap_or(events),
             sample_interval: Sampling::of(of.ledger).interval_bytes,
             filter: of.sums.filter.clone(),
             known: KnownFigures::of(of.sums),

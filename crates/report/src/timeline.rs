@@ -94,6 +94,7 @@ fn csv(timeline: &HeapTimeline, out: &mut dyn Write) -> io::Result<()> {
     ];
     let mut columns: Vec<Column> = columns.into_iter().map(Column::number).collect();
     columns.push(Column::word("seen_by"));
+    columns.push(Column::number("live_error_bytes"));
     let mut table = Table::new(&mut *out, TableForm::Csv, columns)?;
     for point in &timeline.points {
         let number = |number: Option<u64>| Cell::maybe(number, Cell::Count);
@@ -115,6 +116,7 @@ fn csv(timeline: &HeapTimeline, out: &mut dyn Write) -> io::Result<()> {
             number(point.major_faults),
             Cell::Count(u64::from(point.looks)),
             Cell::Text(seen_by(point).to_owned()),
+            Cell::Bytes(point.live_error_bytes),
         ])?;
     }
     table.end()?;

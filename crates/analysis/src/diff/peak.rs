@@ -60,7 +60,8 @@ impl Diff {
         diff.in_flight = freed.in_flight;
         let (mut all_born, mut all_freed) = (Estimate::default(), Estimate::default());
         for sum in &sums.sites {
-            let FreedSum { peak_blocks, peak_bytes, .. } = freed.sites.get(&sum.site).copied().unwrap_or_default();
+            let at_site = freed.sites.get(&sum.site).copied().filter(|_| !sums.peak_is_end);
+            let FreedSum { peak_blocks, peak_bytes, .. } = at_site.unwrap_or_default();
             let (before, after) = (peak.site(sum.site.index()), end.site(sum.site.index()));
             // Of what lived at the peak, what was freed since; the rest lives still, and what lives beside that is new.
             let freed = estimate(peak_blocks, peak_bytes);

@@ -9,6 +9,7 @@ use super::Amounts;
 use crate::FreesHeld;
 use crate::fold::{self, Act, Fold};
 use crate::notes::records_frees;
+use crate::peak::PeakBounds;
 use crate::query::Evaluator;
 use crate::{Sampled, Sampling};
 
@@ -52,6 +53,8 @@ pub struct SiteSums {
     pub is_whole: bool,
     /// By how many bytes what is said of the peak may be off; `None` if nothing is.
     pub peak_error: Option<u64>,
+    /// More lives now, or at the end, than threads had told of as the peak: what lived at the peak is that.
+    pub peak_is_end: bool,
     /// For how long freed blocks have lived, by call site; `None` if the recorder has not summed that.
     pub lifetimes: Option<HashMap<Site, LivedSum>>,
     /// Whether the ledger recorded freed blocks at all.
@@ -215,6 +218,8 @@ struct LiveHoldings<'e> {
     /// Those that were freed since.
     ended: &'e HashSet<u64>,
     peak: Option<&'e PeakPlace>,
+    /// All that lives did then.
+    peak_is_end: bool,
     /// The number that comes next, if it is asked for how long they have lived.
     next_number: Option<u64>,
     sizes_unknown: u64,
@@ -233,7 +238,7 @@ impl Fold<Entry> for LiveHoldings<'_> {
     fn add(&mut self, block: &Entry, _: Act, weight: u64) {
         let bytes = block.size.unwrap_or(0).saturating_mul(weight);
         let mut part = Amounts { live_bytes: bytes, live_blocks: weight, ..Amounts::default() };
-        if self.peak.is_some_and(|peak| peak.is_before(block.thread, block.number)) {
+        if self.peak.is_some_and(|peak| self.peak_is_end || peak.is_before(block.thread, block.number)) {
             (part.peak_bytes, part.peak_blocks) = (bytes, weight);
         }
         part.lived_events = self.next_number.map_or(0, |next| next.saturating_sub(block.number));
@@ -336,6 +341,7 @@ impl SiteSums {
         let is_all = at.is_none() && filter.as_deref().is_none_or(Evaluator::is_all);
         let summed = if is_all && !by_thread { ledger.freed_sums(&|block| sampling.weight(block))? } else { None };
         let place = if summed.is_some() { ledger.peak_place()? } else { None };
+        let bounds = if place.is_some() { PeakBounds::of(ledger)? } else { PeakBounds::default() };
         let workers = fold::workers(ledger, known, size_of::<Amounts>())?;
         // The history first: what is in it no longer lives, so nothing counts twice in a running program.
         let are_summed = summed.is_some();
@@ -357,6 +363,7 @@ impl SiteSums {
             holdings: Holdings::new(by_thread, limit),
             ended: &ended,
             peak,
+            peak_is_end: bounds.is_end,
             next_number,
             sizes_unknown: 0,
             at,
@@ -367,7 +374,11 @@ impl SiteSums {
         let mut met = freed.sum.met;
         if let Some(summed) = &summed {
             met = summed.sites.values().map(|sum| sum.blocks).fold(0, u64::saturating_add);
-            summed.sites.iter().for_each(|(site, sum)| holdings.add_freed(*site, sum));
+            let at_peak = |sum: &FreedSum| match bounds.is_end {
+                true => FreedSum { peak_blocks: 0, peak_bytes: 0, ..*sum },
+                false => *sum,
+            };
+            summed.sites.iter().for_each(|(site, sum)| holdings.add_freed(*site, &at_peak(sum)));
         }
         let mut found = SiteSums {
             by_thread,
@@ -382,7 +393,9 @@ impl SiteSums {
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
         found.frees_missing = found.frees.saturating_sub(met);
         found.is_whole = are_summed;
-        found.peak_error = place.map(|place| place.error);
+        found.peak_error =
+            place.map(|place| bounds.error_of(if bounds.is_end { bounds.end.bytes } else { place.bytes }));
+        found.peak_is_end = found.peak_error.is_some() && bounds.is_end;
         found.frees_recorded = are_summed || records_frees(ledger);
         found.sampled = sampling.from(holdings.samples);
         found.sites = holdings.finish();

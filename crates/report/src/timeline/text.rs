@@ -170,19 +170,23 @@ impl Chart {
 pub(super) fn facts(timeline: &HeapTimeline, figures: Figures) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let Some((peak, last)) = timeline.peak().zip(timeline.points.last()) else { return facts };
-    let blocks = |blocks: Option<u64>| {
-        blocks.map_or_else(String::new, |blocks| format!(" in {}", figures.counted(blocks, "block", "blocks")))
+    let blocks = |blocks: Option<u64>, about: &str| {
+        blocks.map_or_else(String::new, |blocks| format!(" in {about}{}", figures.counted(blocks, "block", "blocks")))
     };
     let error = if figures.estimated { 0 } else { timeline.peak_error_bytes };
     let most = figures.within(peak.highest_bytes, error);
+    // As in `stats`: what is inexact and no estimate is said in a word.
+    let about = if error == 0 { "" } else { "about " };
+    // Where it may be off by more than it is, it is told as an upper bound already.
+    let at_most = if error < peak.highest_bytes || error == 0 { " at most" } else { "" };
     facts.push((
         "live",
         format!(
-            "{most}{} at most, after {}; {}{} in the end",
-            blocks(peak.highest_blocks),
+            "{most}{}{at_most}, after {}; {}{} in the end",
+            blocks(peak.highest_blocks, about),
             span(timeline.peak_ns().unwrap_or(peak.highest_ns)),
             figures.bytes(last.live_bytes),
-            blocks(last.live_blocks)
+            blocks(last.live_blocks, "")
         ),
     ));
     if let Some(totals) = last.allocations.zip(last.frees).zip(last.bytes_allocated) {
@@ -212,7 +216,15 @@ pub(super) fn facts(timeline: &HeapTimeline, figures: Figures) -> Vec<(&'static 
         let all = counted(minor.saturating_add(major), "page fault", "page faults");
         facts.push(("faults", format!("{all}, {read} of them read from a disk")));
     }
-    facts.push(("seen", seen(timeline)));
+    let mut text = seen(timeline);
+    let error = timeline.live_error_bytes();
+    if error != 0 && !figures.estimated {
+        let error = figures.known().bytes(error);
+        text.push_str(&format!(
+            "; of more than 64 threads it notes what they had told of: live bytes are off by {error} at most"
+        ));
+    }
+    facts.push(("seen", text));
     facts
 }
 
@@ -274,6 +286,40 @@ mod tests {
         let ascii = shown(&[0, 1228, 2457], 2457, Paint { ascii: true, ..Paint::default() });
         assert!(ascii.is_ascii() && ascii.contains("|  #\n") && ascii.contains("`---\n"), "{ascii}");
         assert!(shown(&[0, 0], 0, Paint::default()).contains("│\n"), "nothing is no column");
+    }
+
+    #[test]
+    fn a_peak_that_is_not_exact_says_so_once() {
+        let point = TimelinePoint {
+            begin_ns: 0,
+            end_ns: 9_000,
+            seen_by: SeenBy::Run,
+            looks: 1,
+            live_bytes: 300,
+            live_error_bytes: 0,
+            live_blocks: Some(5),
+            highest_bytes: 500,
+            highest_blocks: Some(6),
+            highest_ns: 4_000,
+            lowest_bytes: 0,
+            allocations: None,
+            frees: None,
+            bytes_allocated: None,
+            resident_bytes: None,
+            swapped_bytes: None,
+            minor_faults: None,
+            major_faults: None,
+        };
+        let told = |error, live_error_bytes| {
+            let mut timeline = HeapTimeline::new(vec![TimelinePoint { live_error_bytes, ..point }]);
+            timeline.peak_error_bytes = error;
+            facts(&timeline, Figures::default()).into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+        };
+        let end = "after 4.00 µs; 300 B in 5 blocks in the end";
+        assert!(told(0, 0).starts_with(&format!("500 B in 6 blocks at most, {end}")), "{}", told(0, 0));
+        assert!(told(40, 0).starts_with(&format!("500 B ± 40 B in about 6 blocks at most, {end}")), "{}", told(40, 0));
+        assert!(told(500, 0).starts_with(&format!("at most 1,000 B in about 6 blocks, {end}")), "{}", told(500, 0));
+        assert!(told(0, 65_536).ends_with("live bytes are off by 64.0 KiB at most") && !told(0, 0).contains("off by"));
     }
 
     #[test]

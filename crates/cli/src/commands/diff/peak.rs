@@ -3,10 +3,9 @@
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
-use heapledger_analysis::Seen;
 use heapledger_analysis::diff::{Census, Diff, StackKeys, moment_unix_ns};
 use heapledger_analysis::tree::Measure;
-use heapledger_format::{GlobalCounter, Ticks};
+use heapledger_analysis::{Peak, Seen};
 use heapledger_report::{Compared, DiffReport, DiffSide};
 
 use super::stacks::{STACKS, by_side, name};
@@ -41,7 +40,7 @@ fn unknown(opened: &Opened) -> anyhow::Error {
 /// When the most bytes lived, in nanoseconds since 1970.
 fn peak_unix_ns(opened: &Opened) -> Result<Option<u64>> {
     let clock = opened.context.clock;
-    let after = clock.ns(Ticks(opened.ledger.global(GlobalCounter::PeakTime)?));
+    let after = Peak::summed_ns(&opened.ledger, &clock)?;
     Ok(clock.start_unix_ns().zip(after).and_then(|(start, after)| start.checked_add(after)))
 }
 

@@ -1,0 +1,150 @@
+//! The highest that live bytes were, and by how much that may be off: one answer for every report.
+//!
+//! The header has the highest that threads have told of together; each keeps so much to itself before it tells. So there may have been more
+//! or less, by an error that the header has, too. What threads have counted is exact: what lives, or lived when somebody looked, was never
+//! more than the peak, and nobody held what was never allocated. Where that is higher than what was told, it is the peak that is known.
+
+use heapledger_format::record::Options;
+use heapledger_format::timeline::{TimePoint, known};
+use heapledger_format::{GlobalCounter, Header, TallyCounter, Ticks};
+use heapledger_source::{Ledger, SourceError, Tallies};
+
+use crate::clock::Clock;
+
+/// The highest that live bytes were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Blocks at that time.
+    pub blocks: u64,
+    /// When, in nanoseconds since the ledger began.
+    pub time_ns: Option<u64>,
+    /// By how much `bytes` may be off.
+    pub error_bytes: u64,
+}
+
+impl Peak {
+    /// That of a ledger.
+    ///
+    /// # Errors
+    /// If it can no longer be read.
+    pub fn of(ledger: &Ledger, clock: &Clock) -> Result<Peak, SourceError> {
+        Ok(PeakBounds::of(ledger)?.peak(clock))
+    }
+
+    /// When that was of which sums by call site tell, in nanoseconds since the ledger began: the peak that threads have told of, or the end.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn summed_ns(ledger: &Ledger, clock: &Clock) -> Result<Option<u64>, SourceError> {
+        let bounds = PeakBounds::of(ledger)?;
+        let time = if bounds.is_end { bounds.highest.time } else { bounds.told };
+        Ok(clock.ns(time).filter(|_| time != Ticks(0)))
+    }
+
+    /// Whether its figures are known exactly. They are not once several threads have allocated: each keeps up to so many
+    /// bytes and blocks back before it adds them to the process's.
+    pub fn is_exact(&self) -> bool {
+        self.error_bytes == 0
+    }
+}
+
+/// A moment of which it is known how much lived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeakMoment {
+    pub(crate) bytes: u64,
+    pub(crate) blocks: u64,
+    pub(crate) time: Ticks,
+}
+
+/// The peak in ticks, and between what it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeakBounds {
+    /// The highest that is known.
+    pub(crate) highest: PeakMoment,
+    /// What lives now, or at the end.
+    pub(crate) end: PeakMoment,
+    /// More has lived now, or at the end, than the header tells of as the peak: it is the highest.
+    pub(crate) is_end: bool,
+    /// When that was of which the header tells.
+    told: Ticks,
+    least: u64,
+    most: u64,
+    has_time: bool,
+}
+
+impl PeakBounds {
+    pub(crate) fn of(ledger: &Ledger) -> Result<PeakBounds, SourceError> {
+        // What a program that runs has told is read after what its threads have counted: what lived then is not more.
+        let (points, tallies) = (ledger.timeline()?, ledger.tallies()?);
+        Ok(PeakBounds::from(&points, &tallies, &ledger.current_header()?))
+    }
+
+    /// From what was noted over time, and from what threads had counted after that.
+    pub(crate) fn from(points: &[TimePoint], tallies: &Tallies, header: &Header) -> PeakBounds {
+        let global = |counter| header.global(counter);
+        let told = PeakMoment {
+            bytes: global(GlobalCounter::PeakBytes),
+            blocks: global(GlobalCounter::PeakBlocks),
+            time: Ticks(global(GlobalCounter::PeakTime)),
+        };
+        let error = global(GlobalCounter::PeakError);
+        let allocated = tallies.get(TallyCounter::BytesAllocated);
+        let most = told.bytes.saturating_add(error);
+        let end = PeakMoment {
+            bytes: allocated.saturating_sub(tallies.get(TallyCounter::BytesFreed)).min(most),
+            blocks: tallies.get(TallyCounter::Allocations).saturating_sub(tallies.get(TallyCounter::Frees)),
+            time: Ticks(global(GlobalCounter::LastTime)),
+        };
+        // Without totals there is only what was told.
+        let counted = points.iter().filter(|point| point.knows(known::TOTALS));
+        let seen = counted.clone().map(seen_highest).filter(|seen| seen.bytes > told.bytes && seen.bytes <= most);
+        let seen = seen.min_by_key(|seen| (std::cmp::Reverse(seen.bytes), seen.time)).unwrap_or_default();
+        let highest = if told.bytes >= seen.bytes.max(end.bytes) {
+            told
+        } else if end.bytes > seen.bytes {
+            end
+        } else {
+            // Whoever looked came later than what he saw.
+            let is_end = (seen.bytes, seen.blocks) == (end.bytes, end.blocks);
+            PeakMoment { time: if is_end { seen.time.min(end.time) } else { seen.time }, ..seen }
+        };
+        let lived = counted.map(|point| point.live_bytes).max().unwrap_or(0).min(most);
+        PeakBounds {
+            highest,
+            end,
+            is_end: end.bytes > told.bytes && end.bytes >= seen.bytes,
+            told: told.time,
+            least: told.bytes.saturating_sub(error).max(end.bytes).max(seen.bytes).max(lived),
+            most: most.min(allocated).max(highest.bytes),
+            has_time: header.options.has(Options::TIME),
+        }
+    }
+
+    /// Where records say that more lives than threads have counted, it is that.
+    #[must_use]
+    pub(crate) fn with_live(self, live: PeakMoment) -> PeakBounds {
+        let highest = if live.bytes > self.highest.bytes { live } else { self.highest };
+        PeakBounds { highest, least: self.least.max(live.bytes), most: self.most.max(live.bytes), ..self }
+    }
+
+    /// By how much it is off at most, if it is said to be so much.
+    pub(crate) fn error_of(&self, bytes: u64) -> u64 {
+        self.most.saturating_sub(bytes).max(bytes.saturating_sub(self.least))
+    }
+
+    pub(crate) fn peak(&self, clock: &Clock) -> Peak {
+        let PeakMoment { bytes, blocks, time } = self.highest;
+        let time_ns = clock.ns(time).filter(|_| self.has_time && bytes != 0);
+        Peak { bytes, blocks, time_ns, error_bytes: self.error_of(bytes) }
+    }
+}
+
+fn seen_highest(point: &TimePoint) -> PeakMoment {
+    let blocks = match point.knows(known::BLOCKS) {
+        true => point.highest_blocks,
+        false => point.allocations.saturating_sub(point.frees),
+    };
+    PeakMoment { bytes: point.highest_bytes, blocks, time: point.highest_time }
+}
