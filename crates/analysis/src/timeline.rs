@@ -242,7 +242,7 @@ impl HeapTimeline {
     }
 
     /// So many columns of the same length: of each the highest. Within an interval it is as at its end: whoever notes something when it
-    /// is allocated or freed has seen nothing before that, because nothing happened.
+    /// is allocated or freed has seen nothing before that, because nothing happened. Where nobody looked it is as it was before.
     pub fn columns(&self, count: usize) -> Vec<TimelineColumn> {
         let mut columns = vec![None::<TimelineColumn>; count];
         let span = u128::from(self.span_ns().max(1));
@@ -255,7 +255,13 @@ impl HeapTimeline {
                 own_memory_bytes: known.own_memory_bytes.max(seen.own_memory_bytes),
             });
         };
+        let mut before: Option<&TimelinePoint> = None;
         for point in &self.points {
+            if let Some(before) = before.replace(point).filter(|before| before.end_ns < point.begin_ns) {
+                let seen = TimelineColumn { live_bytes: before.live_bytes, own_memory_bytes: None };
+                let gap = column_of(before.end_ns)..column_of(point.begin_ns);
+                columns.iter_mut().take(gap.end).skip(gap.start + 1).for_each(|place| raise(place, seen));
+            }
             let seen = TimelineColumn { live_bytes: point.live_bytes, own_memory_bytes: point.own_memory_bytes() };
             let (begin, end) = (column_of(point.begin_ns), column_of(point.end_ns));
             let is_shared = begin < end && columns.get(begin).is_some_and(Option::is_some);
@@ -377,6 +383,14 @@ mod tests {
         let huge =
             HeapTimeline { points: vec![point(0, u64::MAX - 1, 1, (2, u64::MAX - 1))], ..HeapTimeline::default() };
         assert_eq!(huge.columns(3).len(), 3);
+    }
+
+    #[test]
+    fn where_nobody_looked_it_is_as_before() {
+        // The recorder noted nothing more, and `run` first looked late: nothing was freed meanwhile.
+        let timeline = timeline(vec![point(0, 25, 7, (9, 12)), point(100, 100, 7, (7, 100))]);
+        let live: Vec<u64> = timeline.columns(10).iter().map(|column| column.live_bytes).collect();
+        assert_eq!(live, [7, 9, 7, 7, 7, 7, 7, 7, 7, 7]);
     }
 
     #[test]
