@@ -33,7 +33,8 @@ impl Peak {
         Ok(PeakBounds::of(ledger)?.peak(clock))
     }
 
-    /// When that was of which sums by call site tell, in nanoseconds since the ledger began: the peak that threads have told of, or the end.
+    /// When that was of which sums by call site tell, in nanoseconds since the ledger began: the peak that threads have told of, or since when
+    /// it has been as in the end.
     ///
     /// # Errors
     /// If the ledger can no longer be read.
@@ -65,7 +66,7 @@ pub(crate) struct PeakBounds {
     pub(crate) highest: PeakMoment,
     /// What lives now, or at the end.
     pub(crate) end: PeakMoment,
-    /// More has lived now, or at the end, than the header tells of as the peak: it is the highest.
+    /// As much lives now, or at the end, as is known of the peak, and what lived when threads told of that is known less well.
     pub(crate) is_end: bool,
     /// When that was of which the header tells.
     told: Ticks,
@@ -102,7 +103,7 @@ impl PeakBounds {
         let seen = counted.clone().map(seen_highest).filter(|seen| seen.bytes > told.bytes && seen.bytes <= most);
         let seen = seen.min_by_key(|seen| (std::cmp::Reverse(seen.bytes), seen.time)).unwrap_or_default();
         let highest = if told.bytes >= seen.bytes.max(end.bytes) {
-            told
+            PeakMoment { blocks: blocks_of(&told, error, &end, counted.clone()), ..told }
         } else if end.bytes > seen.bytes {
             end
         } else {
@@ -114,7 +115,7 @@ impl PeakBounds {
         PeakBounds {
             highest,
             end,
-            is_end: end.bytes > told.bytes && end.bytes >= seen.bytes,
+            is_end: error != 0 && end.bytes >= told.bytes.max(seen.bytes) && end.bytes != 0,
             told: told.time,
             least: told.bytes.saturating_sub(error).max(end.bytes).max(seen.bytes).max(lived),
             most: most.min(allocated).max(highest.bytes),
@@ -138,6 +139,23 @@ impl PeakBounds {
         let PeakMoment { bytes, blocks, time } = self.highest;
         let time_ns = clock.ns(time).filter(|_| self.has_time && bytes != 0);
         Peak { bytes, blocks, time_ns, error_bytes: self.error_of(bytes) }
+    }
+}
+
+/// Blocks of several threads that told of so many bytes: they may lag more than these, so those count that were there when as much lived.
+fn blocks_of<'p>(
+    told: &PeakMoment,
+    error: u64,
+    end: &PeakMoment,
+    mut counted: impl Iterator<Item = &'p TimePoint>,
+) -> u64 {
+    if error == 0 || told.bytes == 0 {
+        told.blocks
+    } else if end.bytes == told.bytes {
+        end.blocks
+    } else {
+        let same = counted.find(|point| point.live_bytes == told.bytes);
+        same.map_or(told.blocks, |point| point.allocations.saturating_sub(point.frees))
     }
 }
 

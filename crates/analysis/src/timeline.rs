@@ -113,6 +113,8 @@ pub struct HeapTimeline {
     pub peak_error_bytes: u64,
     /// When the peak was, as [`crate::Peak`] says it.
     told_peak_ns: Option<u64>,
+    /// Blocks then.
+    told_peak_blocks: Option<u64>,
 }
 
 impl HeapTimeline {
@@ -153,6 +155,7 @@ impl HeapTimeline {
         // Since then nothing has happened. Older recorders noted what threads had told of, which may be less.
         for point in all.iter_mut().rev().take_while(|point| is_same(point)) {
             point.live_bytes = end.live_bytes;
+            point.lowest_bytes = point.lowest_bytes.min(end.live_bytes);
             point.raise(&TimePoint { highest_time: point.end(), ..end });
         }
         let is_whole = all.last().is_some_and(is_same) || ledger.is_running();
@@ -169,6 +172,7 @@ impl HeapTimeline {
         raise_to_peak(&mut all, &bounds.highest);
         if bounds.highest.time != Ticks(0) && all.iter().all(|point| point.highest_bytes <= peak.bytes) {
             timeline.told_peak_ns = clock.ns(bounds.highest.time);
+            timeline.told_peak_blocks = Some(peak.blocks);
         }
         timeline.points = all.iter().map(|point| shown(point, clock)).collect();
         let untold = UNTOLD_MIN.max(peak.bytes / UNTOLD_ONE_IN);
@@ -196,6 +200,11 @@ impl HeapTimeline {
     /// When the peak was, in nanoseconds since the ledger began: the moment that `stats` tells.
     pub fn peak_ns(&self) -> Option<u64> {
         self.told_peak_ns.or(self.peak().map(|peak| peak.highest_ns))
+    }
+
+    /// Live blocks then: as many as `stats` tells.
+    pub fn peak_blocks(&self) -> Option<u64> {
+        self.told_peak_blocks.or(self.peak()?.highest_blocks)
     }
 
     /// Whether somebody looked at the program's memory over time; else nothing is known of it, or what it is now.

@@ -78,7 +78,7 @@ fn peaks(ledger: &Ledger) -> (HeapTimeline, Peak, SiteSums) {
     let sums = SiteSums::of(ledger, Threads::Together, None, &mut |_| ()).expect("readable");
     assert_eq!(Peak::of(ledger, &clock).expect("readable"), summary.peak);
     let highest = timeline.peak().expect("known");
-    assert_eq!((highest.highest_bytes, highest.highest_blocks), (summary.peak.bytes, Some(summary.peak.blocks)));
+    assert_eq!((highest.highest_bytes, timeline.peak_blocks()), (summary.peak.bytes, Some(summary.peak.blocks)));
     assert_eq!((timeline.peak_ns(), timeline.peak_error_bytes), (summary.peak.time_ns, summary.peak.error_bytes));
     (timeline, summary.peak, sums)
 }
@@ -116,6 +116,18 @@ fn what_somebody_saw_is_the_peak_where_it_is_more_than_was_told() {
     assert_eq!((sums.total.peak_bytes, sums.peak_error, sums.peak_is_end), (798, Some(error), false));
     let clock = Clock::new(&ledger, SystemTime::now()).expect("readable");
     assert_eq!(Peak::summed_ns(&ledger, &clock).expect("readable"), Some(10_000));
+}
+
+#[test]
+fn blocks_of_the_peak_are_those_that_were_counted_when_as_much_lived() {
+    // They told of 2 blocks, and of all bytes.
+    let (_scratch, ledger) = made("blocks", &[200, 98, 500], 0, &[look(0, 90, 798, [3, 0, 798])]);
+    let (_, peak, sums) = peaks(&ledger);
+    assert_eq!((peak.bytes, peak.blocks, peak.error_bytes, sums.peak_is_end), (798, 3, 0, true));
+    assert_eq!((sums.total.peak_bytes, sums.total.peak_blocks, sums.peak_error), (798, 3, Some(0)));
+    let (_scratch, ledger) = made("blocks-seen", &[298], 60_000, &[look(0, 50, 798, [5, 1, 1_298])]);
+    let (_, peak, _) = peaks(&ledger);
+    assert_eq!((peak.bytes, peak.blocks), (798, 4));
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub struct SiteSums {
     pub is_whole: bool,
     /// By how many bytes what is said of the peak may be off; `None` if nothing is.
     pub peak_error: Option<u64>,
-    /// More lives now, or at the end, than threads had told of as the peak: what lived at the peak is that.
+    /// What lived at the peak is what lives now, or at the end: as much as several threads had told of, or more.
     pub peak_is_end: bool,
     /// For how long freed blocks have lived, by call site; `None` if the recorder has not summed that.
     pub lifetimes: Option<HashMap<Site, LivedSum>>,
@@ -393,8 +393,12 @@ impl SiteSums {
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
         found.frees_missing = found.frees.saturating_sub(met);
         found.is_whole = are_summed;
-        found.peak_error =
-            place.map(|place| bounds.error_of(if bounds.is_end { bounds.end.bytes } else { place.bytes }));
+        found.peak_error = place.map(|place| {
+            // Cuts lie where threads have told: the sum of what they cut may be another.
+            let told = if bounds.is_end { bounds.end.bytes } else { place.bytes };
+            let summed = if sampling.is_on() { told } else { found.total.peak_bytes };
+            bounds.error_of(told).max(bounds.error_of(summed))
+        });
         found.peak_is_end = found.peak_error.is_some() && bounds.is_end;
         found.frees_recorded = are_summed || records_frees(ledger);
         found.sampled = sampling.from(holdings.samples);

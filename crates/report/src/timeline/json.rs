@@ -61,7 +61,7 @@ pub(super) fn write(report: &TimelineReport<'_>, out: &mut dyn Write) -> io::Res
         start_unix_ns: timeline.start_unix_ns,
         span_ns: timeline.span_ns(),
         peak_bytes: peak.map(|point| point.highest_bytes),
-        peak_blocks: peak.and_then(|point| point.highest_blocks),
+        peak_blocks: timeline.peak_blocks(),
         peak_time_ns: timeline.peak_ns(),
         peak_error_bytes: timeline.peak_error_bytes,
         most_memory_bytes: most.and_then(TimelinePoint::own_memory_bytes),

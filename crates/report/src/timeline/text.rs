@@ -183,7 +183,7 @@ pub(super) fn facts(timeline: &HeapTimeline, figures: Figures) -> Vec<(&'static 
         "live",
         format!(
             "{most}{}{at_most}, after {}; {}{} in the end",
-            blocks(peak.highest_blocks, about),
+            blocks(timeline.peak_blocks(), about),
             span(timeline.peak_ns().unwrap_or(peak.highest_ns)),
             figures.bytes(last.live_bytes),
             blocks(last.live_blocks, "")
