@@ -66,6 +66,11 @@ static void wrong(const char *what)
         CHECK(grown != NULL && grown[BYTES - 1] == 1);
         CHECK(malloc(1) != NULL);
         child_frees(grown);
+    } else if (strcmp(what, "shrink") == 0) {
+        char *less = realloc(kept, BYTES / 2);
+        CHECK(less != NULL && less[BYTES / 2 - 1] == 1);
+        CHECK(malloc(1) != NULL);
+        child_frees(less);
     } else if (strcmp(what, "grandchild") == 0) {
         pid_t pid = fork();
         if (pid == 0) {

@@ -117,6 +117,29 @@ fn children_that_do_nothing_wrong_have_no_errors() -> Result {
     Ok(())
 }
 
+/// The guard takes off what tells that a block is a parent's while it is resized: it is told before.
+#[test]
+fn blocks_of_a_parents_that_a_child_resizes_are_noted_as_those_it_frees() -> Result {
+    let program = victim::named("heirs")?.build()?;
+    for level in ["off", "light", "full", "page", "page=1/2"] {
+        for word in ["nothing", "resize", "shrink"] {
+            let scratch = Scratch::new();
+            let ran = guarded(&scratch, level, &program, &[word])?;
+            check!(ran.status.success() && ran.err().is_empty(), "{word} at {level}: {ran}");
+            let mut frees = Vec::new();
+            for ledger in ledgers(&scratch)? {
+                let stats = Stats::of(&ledger)?;
+                frees.push((stats.0["inherited_frees"].as_u64(), stats.0["unknown_frees"].as_u64()));
+            }
+            frees.sort();
+            check!(frees == [(None, Some(0)), (Some(1), Some(0))], "{word} at {level}: {frees:?}");
+            let mut limits = command(heapledger());
+            run(limits.args(["check", "--max-live", "10K"]).arg(scratch.path("s")))?.good()?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn hooks_go_on_in_a_child_and_numbers_of_the_api_are_its_own() -> Result {
     let scratch = Scratch::new();

@@ -18,6 +18,7 @@ use crate::once::{Early, Starting};
 use crate::options::Request;
 use crate::place::push_ledger_dir;
 use crate::private::Passing;
+use crate::reallocation::Reallocation;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, NotStarted};
 use crate::state::ThreadState;
@@ -301,11 +302,17 @@ impl Access<'_> {
     #[cold]
     #[inline(never)]
     pub(crate) fn inherited_ends(&mut self, address: u64, by: Kind, site: Site) -> bool {
-        let shared = self.shared;
         if !is_inherited(address as usize) {
             self.state.count(TallyCounter::UnknownFrees, 1);
             return false;
         }
+        self.inherited_has_ended(address, by, site);
+        true
+    }
+
+    /// The same of a block that certainly was a parent's.
+    fn inherited_has_ended(&mut self, address: u64, by: Kind, site: Site) {
+        let shared = self.shared;
         let free = InheritedFree {
             number_plus_1: Word(self.state.next_number.wrapping_add(1)),
             address: Word(address),
@@ -322,7 +329,6 @@ impl Access<'_> {
         if apart::result_of(None, || shared.ledger().enter(SectionKind::Inherited, &element)).is_none() {
             self.state.count(TallyCounter::UnknownFrees, 1);
         }
-        true
     }
 }
 
@@ -354,12 +360,20 @@ pub(crate) fn inherited_free(shared: &Shared, address: u64) -> Option<InheritedF
     })
 }
 
-/// A block that was given to `realloc` is none of this process's, and has become another one.
+/// In a forked child: `realloc` has given a block for one that is not in the ledger. What was known of that when the call began is
+/// asked, for by now the memory may be somebody else's.
 #[cold]
 #[inline(never)]
-pub(crate) fn inherited_moves(access: &mut Access, registers: &Registers, address: usize, by: Kind) {
-    if address != 0 {
+pub(crate) fn old_block_ends(
+    access: &mut Access,
+    registers: &Registers,
+    begun: &Reallocation,
+    (address, by): (usize, Kind),
+) {
+    if begun.is_of_inherited() {
         let site = frees::site_apart(access, registers);
-        let _ = access.inherited_ends(address as u64, by, site);
+        access.inherited_has_ended(address as u64, by, site);
+    } else if address != 0 && access.shared.settings().sample == 0 {
+        access.state.count(TallyCounter::UnknownFrees, 1);
     }
 }

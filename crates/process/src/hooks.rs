@@ -1,7 +1,6 @@
 //! What a library of hooks calls.
 //!
-//! Every function here takes the registers at the hook's caller, returns without having touched
-//! `errno`, and does nothing where nothing is recorded.
+//! Every function here takes the registers at the hook's caller, leaves `errno` alone, and does nothing where nothing is recorded.
 //!
 //! ARCHITECTURE.md has the path of one malloc.
 //!
@@ -362,17 +361,19 @@ fn realloc_begins_slowly(
 pub(crate) fn detach(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> Reallocation {
     access.note_said(says);
     let Some(detached) = policy::detach(&mut access, address as u64) else {
-        look_at_no_block(access, registers, address, says);
-        return Reallocation::default();
+        return Reallocation::of_none(look_at_no_block(access, registers, address, says));
     };
     access.look_at_layout(detached.slot(), says, (registers, None));
     Reallocation::of(detached)
 }
 
-/// A function by itself: what it says of the call has no place on the stack of those that have a block.
+/// Whether a child has inherited it. A function by itself: what it says of the call has no place on the stack of those that have a block.
 #[cold]
 #[inline(never)]
-fn look_at_no_block(mut access: Access, registers: &Registers, address: usize, says: impl Says) {
+fn look_at_no_block(mut access: Access, registers: &Registers, address: usize, says: impl Says) -> bool {
+    if access.shared.settings().is_forked && family::is_inherited(address) {
+        return true;
+    }
     if says.given_back().is_some() {
         access.aside(move |access| {
             if let Some(given_back) = says.given_back() {
@@ -380,6 +381,7 @@ fn look_at_no_block(mut access: Access, registers: &Registers, address: usize, s
             }
         });
     }
+    false
 }
 
 /// A real `realloc` that has returned.
@@ -460,7 +462,7 @@ fn reallocated(mut access: Access, registers: &Registers, end: &ReallocEnd) {
     let site = |access: &mut Access| frees::site_apart(access, registers);
     let detached = end.begun.detached();
     if detached.is_none() && access.shared.settings().is_forked && !matches!(outcome, Reallocated::Failed) {
-        family::inherited_moves(&mut access, registers, end.refused.block, end.by);
+        family::old_block_ends(&mut access, registers, end.begun, (end.refused.block, end.by));
     }
     policy::settle(&mut access, detached, end.by, &outcome, site);
 }

@@ -25,6 +25,8 @@ pub struct Reallocation {
     number: u64,
 }
 
+/// What stands for the address of a block that was not taken out because it is a parent's.
+const INHERITED: u64 = 1;
 const NUMBER_BITS: u32 = 48;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
@@ -36,6 +38,21 @@ impl Reallocation {
             slot: (u64::from(slot.0) + 1) | time << 32,
             address: address | (time >> 32) << 48,
             number: number | u64::from(forks()) << NUMBER_BITS,
+        }
+    }
+
+    /// Nothing was taken out. Whether the block is one that a forked child has inherited is asked before the real function runs, which takes
+    /// off what tells that.
+    #[inline(always)]
+    pub(crate) const fn of_none(is_inherited: bool) -> Reallocation {
+        Reallocation { slot: 0, address: if is_inherited { INHERITED } else { 0 }, number: 0 }
+    }
+
+    /// Whether the block is one that this process has inherited: it was so when this began, or this process is a child that was forked since.
+    pub(crate) fn is_of_inherited(&self) -> bool {
+        match self.slot as u32 {
+            0 => self.address == INHERITED,
+            _ => self.number >> NUMBER_BITS != u64::from(forks()),
         }
     }
 
@@ -95,5 +112,17 @@ mod tests {
             assert_eq!(kept.detached().map(Detached::into_parts), Some(parts));
         }
         assert_eq!(Reallocation::default().detached(), None);
+        assert!(!Reallocation::default().is_of_inherited());
+    }
+
+    #[test]
+    fn a_block_of_a_parents_is_told_from_none() {
+        let inherited = Reallocation::of_none(true);
+        assert!(inherited.is_of_inherited() && inherited.detached().is_none());
+        // Who has taken it out is the parent: this process was forked while the real function ran.
+        let own = Reallocation::of(Detached::from_parts((Slot(3), 0x5000, Number(9), Ticks(1))));
+        assert!(!own.is_of_inherited());
+        let parents = Reallocation { number: own.number ^ 1 << NUMBER_BITS, ..own };
+        assert!(parents.is_of_inherited() && parents.detached().is_none());
     }
 }
