@@ -1,6 +1,7 @@
 //! What records stand for in a ledger into which only samples were entered.
 
 use heapledger_format::Entry;
+use heapledger_format::sample::SampleRule;
 use heapledger_source::Ledger;
 
 /// How blocks were chosen.
@@ -8,6 +9,8 @@ use heapledger_source::Ledger;
 pub struct Sampling {
     /// Mean bytes between two samples; 0: every block was entered.
     pub interval_bytes: u64,
+    /// What weights are rounded by.
+    pub seed: u64,
 }
 
 /// What the estimates of one report come from.
@@ -22,7 +25,8 @@ pub struct Sampled {
 impl Sampling {
     /// That of `ledger`.
     pub fn of(ledger: &Ledger) -> Sampling {
-        Sampling { interval_bytes: ledger.sample_interval() }
+        let SampleRule { interval, seed } = ledger.sample_rule();
+        Sampling { interval_bytes: interval, seed }
     }
 
     /// Whether figures are estimates.
@@ -33,7 +37,7 @@ impl Sampling {
     /// For how many blocks of its size this one stands.
     #[inline]
     pub fn weight(self, entry: &Entry) -> u64 {
-        entry.weight(self.interval_bytes)
+        entry.weight(SampleRule { interval: self.interval_bytes, seed: self.seed })
     }
 
     /// What estimates from `samples` blocks come from; `None` if they are exact.

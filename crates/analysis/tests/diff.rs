@@ -10,7 +10,8 @@ use heapledger_analysis::diff::{
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::query::{Evaluator, Filter, SortKeys};
 use heapledger_analysis::{Clock, Group, GroupKey, Groups, Holders, NamedFrame, NamedStack, Names};
-use heapledger_format::{Entry, Kind, Site, sample};
+use heapledger_format::sample::SampleRule;
+use heapledger_format::{Entry, Kind, Site};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -142,7 +143,7 @@ fn samples_are_weighed_and_their_error_is_told() {
     new.push(block(1001, 0x20, 64 << 20, one));
     let (a, b) = (ledger("sampled-a", &old, interval), ledger("sampled-b", &new, interval));
     let diff = since(&a, &b);
-    let weight = sample::weight(4096, 1000, interval);
+    let weight = SampleRule { interval, seed: 0 }.weight(4096, 1000);
     assert!(weight > 100, "{weight}");
     let changes = by_site(&diff);
     let (small, large) = (changes[&two], changes[&one]);

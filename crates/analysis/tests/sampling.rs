@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use heapledger_analysis::{Clock, Events, Memory, Note, Private, Sampled, Selection, Sort, Summary};
 use heapledger_format::bytes::{ByteOrder, WordSize};
-use heapledger_format::sample::{STEP, next_gap, scramble, weight};
+use heapledger_format::sample::{STEP, SampleRule, next_gap, scramble};
 use heapledger_format::{Entry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::{Ledger, finish};
 use heapledger_testing::{Builder, freed_at, sample};
@@ -54,11 +54,19 @@ fn block(number: u64, size: u64) -> Entry {
     }
 }
 
+/// By the ledger's seed, and as older writers did.
 #[test]
 fn every_sum_is_weighted() {
+    for seed in [0x5EED, 0xFEED_5EED_BEEF_5EED, 0] {
+        sums_are_weighted(seed);
+    }
+}
+
+fn sums_are_weighted(seed: u64) {
     const INTERVAL: u64 = 4096;
+    let rule = SampleRule { interval: INTERVAL, seed };
     let mut builder = Builder::new();
-    builder.sampled(INTERVAL).heap("heap", 0, 1 << 30);
+    builder.sampled_by(rule).heap("heap", 0, 1 << 30);
     for row in 0..2 {
         builder.thread(1, 100 + row, 0, "thread", [0, 0, 0]);
     }
@@ -77,7 +85,7 @@ fn every_sum_is_weighted() {
         .tally(TallyCounter::Frees, 1000)
         .tally(TallyCounter::Allocations, 1000)
         .tally(TallyCounter::UnknownFrees, 9);
-    let weigh = |entry: &Entry| weight(entry.size.unwrap_or(0), entry.number, INTERVAL);
+    let weigh = |entry: &Entry| rule.weight(entry.size.unwrap_or(0), entry.number);
     let sum =
         |entries: &[Entry], of: &dyn Fn(&Entry) -> u64| entries.iter().map(|one| weigh(one) * of(one)).sum::<u64>();
     let (live, bytes) = (sum(&blocks, &|_| 1), sum(&blocks, &|entry| entry.size.unwrap_or(0)));

@@ -67,6 +67,9 @@ counters! {
         GuardClosedBytes = 19, "guard_closed_bytes";
         /// The status with which the program ended itself, and one more; 0: it did not, or nobody notes it.
         ExitStatus = 20, "exit_status";
+        /// What weights of samples are rounded by, see [`crate::sample`]: a random word. 0: as older writers did, by the number alone. Set
+        /// before the ledger can be read, and never changed.
+        SampleSeed = 21, "sample_seed";
     }
 }
 

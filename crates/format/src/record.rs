@@ -19,7 +19,7 @@ use crate::bytes::{Codec, WordSize};
 use crate::ids::{LabelId, Site, ThreadRow, Ticks};
 use crate::kind::Kind;
 use crate::layout::{Field, Figures, RecordLayout, mask};
-use crate::sample;
+use crate::sample::SampleRule;
 
 mod options;
 
@@ -176,11 +176,11 @@ impl Entry {
         }
     }
 
-    /// For how many blocks of its size this one stands in a ledger with that [sample interval](crate::sample).
+    /// For how many blocks of its size this one stands in a ledger that was [sampled](crate::sample) so.
     /// One whose size was lost is huge and stands for itself.
     #[inline]
-    pub fn weight(&self, interval: u64) -> u64 {
-        if interval == 0 { 1 } else { sample::weight(self.size.unwrap_or(u64::MAX), self.number, interval) }
+    pub fn weight(&self, rule: SampleRule) -> u64 {
+        if rule.interval == 0 { 1 } else { rule.weight(self.size.unwrap_or(u64::MAX), self.number) }
     }
 
     /// Undoes [`Entry::pack`]: `None` if the commit word is 0. Fields come back as they lie there,

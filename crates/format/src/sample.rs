@@ -6,10 +6,13 @@
 //! the average, a block that was entered must stand for `1 / p` blocks of its size.
 //!
 //! `1 / p` is no whole number, and counters are. So it is rounded up or down at random, such that the
-//! mean is exact. The choice hangs on nothing but the record's number: whoever looks at a record,
-//! when it is entered, when it is freed, or years later, finds the same weight, and sums over records
-//! agree with the recorder's counters to the last block. What is computed here must therefore never
-//! change; the tests hold pinned values.
+//! mean is exact. The choice hangs on nothing but the record's number and a word of the ledger's own, the
+//! seed: whoever looks at a record, when it is entered, when it is freed, or years later, finds the same
+//! weight, and sums over records agree with the recorder's counters to the last block. What is computed
+//! here must therefore never change; the tests hold pinned values.
+//!
+//! Without the seed the first record of every run would be rounded alike, and so the second: in a program
+//! of few large blocks all runs would be wrong by the same, whatever their mean.
 //!
 //! The spread of such sums is known too: for a block of weight `w`, `w · (w − 1)` is an unbiased
 //! estimate of its share in the variance of the number of blocks, and `size² · w · (w − 1)` in that of
@@ -33,15 +36,26 @@ pub const fn scramble(number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// For how many blocks of its size a block of `size` bytes with the sequence number `number` stands. 1 if
-/// `interval` is 0: then every block is entered.
-pub fn weight(size: u64, number: u64, interval: u64) -> u64 {
-    if interval == 0 {
-        return 1;
+/// What the weights of a ledger's records hang on, beside their sizes and numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleRule {
+    /// Mean bytes between two samples; 0: every block is entered.
+    pub interval: u64,
+    /// A random word, another one in each ledger. 0 in ledgers of older writers.
+    pub seed: u64,
+}
+
+impl SampleRule {
+    /// For how many blocks of its size a block of `size` bytes with the sequence number `number` stands. 1 if
+    /// every block is entered.
+    pub fn weight(self, size: u64, number: u64) -> u64 {
+        if self.interval == 0 {
+            return 1;
+        }
+        // The constant keeps it apart from the draws of gaps, which may scramble small numbers too.
+        let fraction = unit(scramble(number.wrapping_mul(STEP) ^ 0x6865_6170_6C65_6467 ^ self.seed));
+        (blocks_per_sample(size.max(1) as f64 / self.interval as f64) + fraction) as u64
     }
-    // The constant keeps it apart from the draws of gaps, which may scramble small numbers too.
-    let fraction = unit(scramble(number.wrapping_mul(STEP) ^ 0x6865_6170_6C65_6467));
-    (blocks_per_sample(size.max(1) as f64 / interval as f64) + fraction) as u64
 }
 
 /// In how many bytes the next hit comes, drawn from 64 random bits: 1 is the very next byte. It is
@@ -49,7 +63,7 @@ pub fn weight(size: u64, number: u64, interval: u64) -> u64 {
 ///
 /// A block of `size` bytes (at least 1) is entered if the gap that is left is not above `size`; then the
 /// next gap is drawn and counts from the end of the block. Else the gap gets shorter by `size`. Because the
-/// distribution has no memory, this gives every block exactly the `p(size)` that [`weight`] assumes, and
+/// distribution has no memory, this gives every block exactly the `p(size)` that [weights](SampleRule::weight) assume, and
 /// each thread may have a gap of its own.
 pub fn next_gap(random: u64, interval: u64) -> u64 {
     // In the middle between two of 2^53 steps: neither 0, whose logarithm is none, nor 1.

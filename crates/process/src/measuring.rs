@@ -5,19 +5,19 @@ use crate::access::Access;
 use crate::folding::Amount;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering;
+use heapledger_format::Entry;
 use heapledger_format::record::ADDRESS_MAX;
-use heapledger_format::{Entry, sample};
 use heapledger_recorder::backend::{Backend as _, Begun, Measure, Number, Slot};
 
 /// A block of so many bytes may be a stack, and may be given back to the system when it is freed.
 const UNMAPPED_BYTES_MIN: u64 = 16 << 10;
 const NUMBER_MASK: u64 = heapledger_format::layout::mask(48);
 
-/// For how many blocks a sample stands: see [`sample`].
+/// For how many blocks a sample stands: see [`SampleRule`](heapledger_format::sample::SampleRule).
 #[cold]
 #[inline(never)]
 fn weight(shared: &Shared, bytes: u64, number: Number) -> u64 {
-    sample::weight(bytes, number.0, shared.settings().sample)
+    shared.settings().sample_rule().weight(bytes, number.0)
 }
 
 impl Access<'_> {

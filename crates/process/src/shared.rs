@@ -33,6 +33,7 @@ use crate::windows::Windows;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::sample::SampleRule;
 use heapledger_format::section::heap;
 use heapledger_format::{GlobalCounter, SectionKind, Ticks};
 use heapledger_linux::clock::{Clock, thread_ran_ns};
@@ -88,6 +89,8 @@ pub struct Settings {
     pub reuse: bool,
     /// Mean bytes between two samples; 0: every block is entered.
     pub sample: u64,
+    /// What weights of samples are rounded by; 0 where there are none.
+    pub sample_seed: u64,
     /// Neither sampled nor accounted for: a block stands for itself, and that is all. One look instead of two. Where it is not so and
     /// [`Settings::sample`] is 0, accounts are kept.
     pub is_plain: bool,
@@ -105,6 +108,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// For how many blocks a sample stands.
+    pub(crate) fn sample_rule(&self) -> SampleRule {
+        SampleRule { interval: self.sample, seed: self.sample_seed }
+    }
+
     /// Whether events are entered as they mostly are: with their stacks, sizes and times, each of them, and not guarded. If then the caller alone
     /// is taken where a block ends, hooks that have been compiled for that look at none of these again.
     pub(crate) fn is_usual_with(&self, has_history: bool) -> bool {
@@ -124,6 +132,7 @@ impl Settings {
             check_stacks: false,
             reuse: false, // all zeros: what is not costs no room in the library's file
             sample: 0,
+            sample_seed: 0,
             is_plain: false,
             is_usual_but_depth: false,
             tells_of_memory: false,

@@ -235,6 +235,8 @@ fn set_up(
         check_stacks: request.check_stacks,
         reuse: request.reuse,
         sample: request.sample,
+        // Never 0, as which readers take a ledger of before there was one.
+        sample_seed: if request.sample == 0 { 0 } else { syscall::random() | 1 },
         is_plain: request.sample == 0 && !keeps_accounts,
         is_usual_but_depth: false,
         tells_of_memory: hooks.tells_of_memory,
@@ -285,6 +287,7 @@ fn set_up(
     }
     if request.sample != 0 {
         ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
+        ledger.global(GlobalCounter::SampleSeed).store(settings.sample_seed, Ordering::Relaxed);
         shared.sampling.start();
     }
     anchored::place(ledger, &id, &cwd);

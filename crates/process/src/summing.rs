@@ -18,7 +18,7 @@ use heapledger_format::record::{
     FREED_NEXT_SHIFT, FREED_SUMMED_SHIFT, HISTORY_WORDS, NUMBER_MAX, SIZE_ESCAPE, TIME_MAX,
 };
 use heapledger_format::sums::PEAK_AT_WORD;
-use heapledger_format::{GlobalCounter, SectionKind, sample};
+use heapledger_format::{GlobalCounter, SectionKind};
 use heapledger_linux::apart;
 
 /// Most rows.
@@ -245,10 +245,10 @@ impl<'a, const ALONE: bool, const SAMPLED: bool> Summing<'a, ALONE, SAMPLED> {
         let freed = match SAMPLED {
             false => Freed { blocks: 1, bytes, is_temporary: address.value() >> FREED_NEXT_SHIFT & 1 != 0 },
             true => {
-                let (number, interval) = ((block.value() & NUMBER_MASK).wrapping_sub(1), self.shared.settings().sample);
+                let number = (block.value() & NUMBER_MASK).wrapping_sub(1);
                 // One whose size was lost stands for itself.
                 let drawn = if bytes == 0 && size & SIZE_ESCAPE != 0 { u64::MAX } else { bytes };
-                let blocks = sample::weight(drawn, number, interval);
+                let blocks = self.shared.settings().sample_rule().weight(drawn, number);
                 Freed { blocks, bytes: bytes.wrapping_mul(blocks), is_temporary: false }
             }
         };

@@ -69,7 +69,7 @@ impl Access<'_> {
     pub(crate) fn measure_wide(&self, slot: Slot) -> Option<Measure> {
         self.shared.memory_changes.fetch_add(1, Ordering::Relaxed);
         let entry = self.load(slot)?;
-        Some(Measure { bytes: entry.size.unwrap_or(0), weight: entry.weight(self.shared.settings().sample) })
+        Some(Measure { bytes: entry.size.unwrap_or(0), weight: entry.weight(self.shared.settings().sample_rule()) })
     }
 
     /// The one figure of a huge block that the history has room for.

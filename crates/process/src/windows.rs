@@ -20,7 +20,7 @@ use heapledger_format::bytes::WordSize;
 use heapledger_format::mark::{MarkKind, Window, WindowMode, WindowState};
 use heapledger_format::record::RECORD_WORDS;
 use heapledger_format::section::thread;
-use heapledger_format::{Entry, GlobalCounter, SectionKind, TallyCounter, ThreadRowPlus1, sample};
+use heapledger_format::{Entry, GlobalCounter, SectionKind, TallyCounter, ThreadRowPlus1};
 use heapledger_linux::token::Token;
 
 /// Most windows of a run.
@@ -420,7 +420,7 @@ fn live(shared: &Shared, kept: &Kept) -> (u64, u64) {
         let Some(entry) = Entry::unpack(&words).filter(|_| records.word(first) == words[0]) else { continue };
         if is_its(entry.number) && (thread == 0 || entry.thread.map(|row| u64::from(row.0)) == thread.checked_sub(1)) {
             let size = entry.size.or_else(|| huge(shared, entry.number)).unwrap_or(0);
-            let weight = sample::weight(entry.size.unwrap_or(u64::MAX), entry.number, shared.settings().sample);
+            let weight = entry.weight(shared.settings().sample_rule());
             blocks = blocks.wrapping_add(weight);
             bytes = bytes.wrapping_add(size.wrapping_mul(weight));
         }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use heapledger_format::header::{HEADER_BYTES_MAX, Header, flag};
+use heapledger_format::sample::SampleRule;
 use heapledger_format::section::wide;
 use heapledger_format::session::process as key;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
@@ -287,6 +288,11 @@ impl Ledger {
     /// Mean bytes between two samples; 0: every block is entered. See [`heapledger_format::sample`].
     pub fn sample_interval(&self) -> u64 {
         self.header.global(GlobalCounter::SampleInterval)
+    }
+
+    /// For how many blocks its records stand.
+    pub fn sample_rule(&self) -> SampleRule {
+        SampleRule { interval: self.sample_interval(), seed: self.header.global(GlobalCounter::SampleSeed) }
     }
 
     /// What the ledger says of its process.

@@ -10,6 +10,7 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::label::Label;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
+use heapledger_format::sample::SampleRule;
 use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
 use heapledger_format::{
     Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter, ThreadRow, Ticks,
@@ -206,6 +207,11 @@ impl Builder {
         self.global(GlobalCounter::SampleInterval, interval)
     }
 
+    /// The same, with weights that are rounded by `seed`; without it they are rounded as older writers did.
+    pub fn sampled_by(&mut self, rule: SampleRule) -> &mut Self {
+        self.sampled(rule.interval).global(GlobalCounter::SampleSeed, rule.seed)
+    }
+
     /// Has only so many counters that exist once, and that are summed, as an older writer or a chip.
     pub fn counters(&mut self, globals: usize, tallies: usize) -> &mut Self {
         self.counters = [globals, tallies];
@@ -249,17 +255,20 @@ impl Builder {
         let word = self.codec.word.bytes();
         let mut words = [0u64; TALLY_WORDS];
         let mut add = |at: usize, value: u64| words[at] = words[at].wrapping_add(value);
-        let of =
-            |(counter, value): &(GlobalCounter, u64)| (*counter == GlobalCounter::SampleInterval).then_some(*value);
-        let interval = self.globals.iter().find_map(of).unwrap_or(0);
+        let global = |wanted| {
+            let of = |(counter, value): &(GlobalCounter, u64)| (*counter == wanted).then_some(*value);
+            self.globals.iter().find_map(of).unwrap_or(0)
+        };
+        let rule =
+            SampleRule { interval: global(GlobalCounter::SampleInterval), seed: global(GlobalCounter::SampleSeed) };
         for block in self.records.iter().chain(self.history.iter().map(|freed| &freed.block)) {
-            let weight = block.weight(interval);
+            let weight = block.weight(rule);
             add(TallyCounter::Allocations as usize, weight);
             add(TallyCounter::BytesAllocated as usize, weight * block.size.unwrap_or(0));
             add(TALLY_KINDS_AT + usize::from(block.kind.number()), weight);
         }
         for freed in &self.history {
-            let weight = freed.block.weight(interval);
+            let weight = freed.block.weight(rule);
             add(TallyCounter::Frees as usize, weight);
             add(TallyCounter::BytesFreed as usize, weight * freed.block.size.unwrap_or(0));
             add(TallyCounter::HistoryEntered as usize, 1);

@@ -25,9 +25,10 @@ fn the_mean_of_the_weights_is_one_by_p() {
             // Numbers as ledgers have them, one after the other; each size its own.
             let first = index as u64 * 1_000_003;
             let wanted = reference(size, interval);
+            let rule = SampleRule { interval, seed: 0 };
             let mut sum = 0u128;
             for number in first..first + NUMBERS {
-                let weight = weight(size, number, interval);
+                let weight = rule.weight(size, number);
                 assert!(
                     weight as f64 >= (wanted - 1e-9 * wanted).floor(),
                     "{size} of {interval}: {weight} of {wanted}"
@@ -47,11 +48,12 @@ fn the_mean_of_the_weights_is_one_by_p() {
 #[test]
 fn without_sampling_every_block_stands_for_itself() {
     for size in [0, 1, 4096, u64::MAX] {
-        assert_eq!(weight(size, size, 0), 1);
+        assert_eq!(SampleRule { interval: 0, seed: size }.weight(size, size), 1);
         assert_eq!(next_gap(size, 0), 1);
     }
-    assert_eq!(weight(u64::MAX, 3, INTERVAL_MAX), 1);
-    assert_eq!(weight(0, 9, 4096), weight(1, 9, 4096));
+    assert_eq!(SampleRule { interval: INTERVAL_MAX, seed: 0 }.weight(u64::MAX, 3), 1);
+    let rule = SampleRule { interval: 4096, seed: 0 };
+    assert_eq!(rule.weight(0, 9), rule.weight(1, 9));
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn sums_are_unbiased_and_know_their_error() {
                 continue;
             }
             left = gap();
-            let weight = weight(size, number + program * BLOCKS, INTERVAL);
+            let weight = SampleRule { interval: INTERVAL, seed: scramble(program ^ STEP) }.weight(size, number);
             number += 1;
             bytes += weight * size;
             blocks += weight;
@@ -143,11 +145,36 @@ fn sums_are_unbiased_and_know_their_error() {
     assert!((ratio - 1.0).abs() < 0.12, "the estimated variance is {ratio} of what it was");
 }
 
+/// A program that makes one block, run again and again: its number is the same in each run, and the toss is another one.
+#[test]
+fn one_block_is_rounded_fairly_over_many_runs() {
+    const RUNS: u64 = 20_000;
+    for size in [1, 30_000, 100_000, 400_000] {
+        for number in [0, 1, 2, 77] {
+            let of_run = |run: u64| {
+                SampleRule { interval: 64 << 10, seed: scramble(run.wrapping_mul(STEP)) | 1 }.weight(size, number)
+            };
+            let mean = (1..=RUNS).map(of_run).sum::<u64>() as f64 / RUNS as f64;
+            let wanted = reference(size, 64 << 10);
+            let bound = 5.0 * 0.5 / (RUNS as f64).sqrt() + 1e-12 * wanted;
+            assert!((mean - wanted).abs() < bound, "size {size}, number {number}: {mean} and not {wanted}");
+        }
+    }
+}
+
 /// Recorders and readers of all versions must agree: these figures never change.
 #[test]
 fn weights_are_what_they_always_were() {
     for (size, number, interval, wanted) in PINNED {
-        assert_eq!(weight(*size, *number, *interval), *wanted, "size {size}, number {number}, interval {interval}");
+        let weight = SampleRule { interval: *interval, seed: 0 }.weight(*size, *number);
+        assert_eq!(weight, *wanted, "size {size}, number {number}, interval {interval}");
+    }
+    let seeds = [1, 3, STEP, u64::MAX];
+    let wanted =
+        [[17, 17, 16, 16, 17, 16], [16, 17, 17, 16, 17, 16], [17, 17, 17, 16, 16, 16], [17, 16, 17, 17, 17, 17]];
+    for (seed, wanted) in seeds.into_iter().zip(wanted) {
+        let weights = [0, 1, 2, 3, 4, 5].map(|number| SampleRule { interval: 64 << 10, seed }.weight(4096, number));
+        assert_eq!(weights, wanted, "seed {seed:#x}");
     }
     assert_eq!(scramble(1), 0x5692_161D_100B_05E5);
     assert_eq!([0, 1 << 63, u64::MAX].map(|random| next_gap(random, 512 << 10)), [19_624_073, 363_409, 1]);
