@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::tracked::under_run;
@@ -92,6 +93,17 @@ fn runs(scratch: &Scratch, options: &[&str], program: &Path, words: &[&str]) -> 
     process::run(&mut under_run(scratch, "x", options, program, &words))
 }
 
+/// Frees that were told of as errors are counted, and no loss; and limits of memory are not doubtful because of them.
+fn nothing_was_missed(scratch: &Scratch, frees: u64) -> Result {
+    let ledger = scratch.path("x.hl");
+    let stats = Stats::of(&ledger)?;
+    check!(stats.number("unknown_frees") == frees, "{} unknown frees, not {frees}", stats.number("unknown_frees"));
+    check!(stats.0["losses"]["unknown_frees"].is_null(), "losses: {}", stats.0["losses"]);
+    let limits = process::run(command(heapledger()).args(["check", "--max-live", "100M"]).arg(&ledger))?;
+    check!(limits.status.success(), "{limits}");
+    Ok(())
+}
+
 #[test]
 fn each_is_in_the_ledger_when_the_program_has_died_of_it() -> Result {
     for level in LEVELS {
@@ -124,6 +136,8 @@ fn each_is_in_the_ledger_when_the_program_has_died_of_it() -> Result {
                 let frames = frames(&stacks, &stack["site"]);
                 check!(stack["of"] == *whose && frames.contains(function), "{level} {what}: {whose}: {frames:?}");
             }
+            nothing_was_missed(&scratch, u64::from(called == "free"))
+                .map_err(|error| format!("{level} {what}: {error}"))?;
         }
     }
     Ok(())
@@ -353,7 +367,9 @@ fn of_two_frees_at_once_one_is_told() -> Result {
             let errors = of(&lines, "error");
             let is_known = |error: &&&Value| error["kind"] == "double-free" || error["kind"] == "racing-free";
             check!(errors.iter().all(|error| is_known(&error)), "{level}: {errors:?}");
-            Ok::<_, String>(errors.iter().map(|error| 1 + error["repeats"].as_u64().unwrap_or(0)).sum::<u64>())
+            let frees = errors.iter().map(|error| 1 + error["repeats"].as_u64().unwrap_or(0)).sum::<u64>();
+            nothing_was_missed(&scratch, frees).map_err(|error| format!("{level}: {error}"))?;
+            Ok::<_, String>(frees)
         };
         let (wrong, right) = (told(&[&ROUNDS.to_string()])?, told(&[&ROUNDS.to_string(), "own"])?);
         check!((wrong, right) == (ROUNDS, 0), "{level}: {wrong} of {ROUNDS}, and {right} where nothing is wrong");

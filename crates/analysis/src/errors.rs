@@ -1,8 +1,8 @@
 //! What a program did wrong: which errors count, and which somebody has excused.
 
 use heapledger_format::Site;
-use heapledger_format::errors::{ErrorEntry, ErrorKind, StackTag};
-use heapledger_source::{FoundError, SourceError};
+use heapledger_format::errors::{ErrorEntry, ErrorKind, FoundAt, FoundBy, StackTag};
+use heapledger_source::{FoundError, Ledger, SourceError};
 
 use crate::{NamedStack, Suppressions};
 
@@ -20,6 +20,26 @@ pub struct Excused {
 /// Whether something was done wrong, and not merely a call refused.
 pub fn is_wrong(error: &ErrorEntry) -> bool {
     !ErrorKind::is_failed_call(error.kind)
+}
+
+/// How many of the frees that are counted as of unknown blocks are errors of the program's, of which the ledger tells: that block had been
+/// freed, or there was none. Nothing has been missed there. Ask before the frees are counted, where the program still runs.
+pub(crate) fn wrong_frees(ledger: &Ledger) -> Result<u64, SourceError> {
+    // A chip refuses such a free before it is counted.
+    if ledger.is_of_chip() {
+        return Ok(0);
+    }
+    let errors = ledger.errors()?;
+    let wrong = errors.iter().filter(|found| is_wrong_free(&found.entry));
+    Ok(wrong.fold(0, |frees, found| frees.saturating_add(found.entry.repeats).saturating_add(1)))
+}
+
+/// As recorders enter it who look at what a freed address was, since no block begins there.
+fn is_wrong_free(error: &ErrorEntry) -> bool {
+    let kinds = [ErrorKind::DoubleFree, ErrorKind::BadFree, ErrorKind::RacingFree];
+    error.found_by == FoundBy::State as u8
+        && error.found_at == FoundAt::Free as u8
+        && kinds.iter().any(|kind| error.kind == *kind as u16)
 }
 
 /// The call sites whose names a report of these errors needs.

@@ -5,7 +5,7 @@ use heapledger_format::session::process;
 use heapledger_format::{SectionKind, TallyCounter};
 use heapledger_source::{Damage, Ledger, SourceError};
 
-use crate::{Engine, FamilyNote, FoundBy};
+use crate::{Engine, FamilyNote, FoundBy, errors};
 
 /// Whether freed blocks are recorded: there is a ring, however little it holds.
 pub(crate) fn records_frees(ledger: &Ledger) -> bool {
@@ -228,12 +228,17 @@ impl Seen {
         let left_out: Vec<String> = ledger.left_out().into_iter().map(name).collect();
         notes.extend((!left_out.is_empty()).then_some(Note::LeftOut(left_out)));
         notes.extend(history_cut(ledger));
+        let wrong_frees = errors::wrong_frees(ledger)?;
         let tallies = ledger.tallies()?;
         let sampled = ledger.sample_interval() != 0;
         // Between samples, blocks that nobody entered are freed all the time.
         let expected = |counter: TallyCounter| sampled && counter == TallyCounter::UnknownFrees;
         let losses = LOSSES.iter().filter(|counter| !expected(**counter));
-        let losses = losses.map(|counter| (*counter, tallies.get(*counter))).filter(|(_, count)| *count != 0);
+        let count = |counter: TallyCounter| match counter {
+            TallyCounter::UnknownFrees => tallies.get(counter).saturating_sub(wrong_frees),
+            _ => tallies.get(counter),
+        };
+        let losses = losses.map(|counter| (*counter, count(*counter))).filter(|(_, count)| *count != 0);
         let is_of_chip = ledger.is_of_chip();
         notes.extend(losses.map(|(counter, count)| match counter {
             // By frame pointers and tables a chip's are exact, and not counted.

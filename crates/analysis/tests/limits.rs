@@ -7,7 +7,9 @@ use heapledger_analysis::query::{Evaluator, Filter};
 use heapledger_analysis::{
     Clock, Evidence, Figure, Finding, Growth, Holders, Leaked, Limits, MatchingBlocks, Names, Summary, Verdict, check,
 };
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
+use heapledger_format::errors::{ErrorEntry, ErrorKind, FoundAt, FoundBy};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_source::Ledger;
 use heapledger_symbols::{Options, SourceReader, Symbolizer};
 use heapledger_testing::Builder;
@@ -56,6 +58,34 @@ fn whole() -> Builder {
     }
     builder.global(GlobalCounter::PeakBytes, PEAK).global(GlobalCounter::PeakBlocks, 15);
     builder
+}
+
+/// Errors that tell of four frees of no blocks, and others that tell of none.
+fn wrong_frees(builder: &mut Builder) {
+    let error = |kind: ErrorKind, by: FoundBy, at: FoundAt, repeats| ErrorEntry {
+        kind: kind as u16,
+        found_by: by as u8,
+        found_at: at as u8,
+        repeats,
+        first_time: Ticks(1),
+        ..ErrorEntry::default()
+    };
+    let errors = [
+        error(ErrorKind::DoubleFree, FoundBy::State, FoundAt::Free, 1),
+        error(ErrorKind::BadFree, FoundBy::State, FoundAt::Free, 0),
+        error(ErrorKind::RacingFree, FoundBy::State, FoundAt::Free, 0),
+        error(ErrorKind::AllocDeallocMismatch, FoundBy::Argument, FoundAt::Free, 7),
+        error(ErrorKind::BadRealloc, FoundBy::State, FoundAt::Realloc, 7),
+        error(ErrorKind::DoubleFree, FoundBy::Program, FoundAt::Free, 7),
+        error(ErrorKind::BufferOverflow, FoundBy::Canary, FoundAt::Free, 7),
+    ];
+    let codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
+    let bytes = ErrorEntry::bytes(codec.word);
+    let mut all = vec![0; errors.len() * bytes];
+    for (error, element) in errors.iter().zip(all.chunks_exact_mut(bytes)) {
+        error.write(codec, element);
+    }
+    builder.section(SectionKind::Errors as u16, bytes, all).process("pid", "100");
 }
 
 struct Made(PathBuf, Ledger);
@@ -158,6 +188,26 @@ fn rows() -> Vec<Row> {
             what: "frees of blocks that nobody entered and nobody counted",
             change: |builder| {
                 builder.tally(TallyCounter::UnknownFrees, 1);
+            },
+            live: (LIVE_BYTES, None),
+            live_blocks: (LIVE_BLOCKS, None),
+            peak: (PEAK, None),
+            allocations: (ALLOCATIONS, None),
+            allocated: (ALLOCATED, None),
+        },
+        Row {
+            what: "frees of which errors tell: nothing was missed",
+            change: |builder| {
+                builder.tally(TallyCounter::UnknownFrees, 4);
+                wrong_frees(builder);
+            },
+            ..WHOLE
+        },
+        Row {
+            what: "one free more than errors tell of",
+            change: |builder| {
+                builder.tally(TallyCounter::UnknownFrees, 5);
+                wrong_frees(builder);
             },
             live: (LIVE_BYTES, None),
             live_blocks: (LIVE_BLOCKS, None),

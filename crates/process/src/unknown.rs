@@ -22,9 +22,10 @@ use heapledger_format::errors::{
 };
 use heapledger_format::family::InheritedFree;
 use heapledger_format::record::{ADDRESS_MAX, HISTORY_WORDS, RECORD_WORDS, SIZE_ESCAPE};
-use heapledger_format::{Entry, FreedEntry, SectionKind, Site, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{Found, Life};
 use heapledger_linux::{apart, syscall};
+use heapledger_recorder::backend::Backend as _;
 use heapledger_unwind::Registers;
 
 /// A block is looked for that begins at most so far in front of the address: 64 MiB.
@@ -83,6 +84,11 @@ impl Access<'_> {
         let mut entered = None;
         apart::run(&mut || entered = self.enter_unknown(address, &given_back, registers, found_at));
         if let Some(entered) = entered {
+            // Readers take it for granted that an error of a free is also among the frees of unknown blocks; where most of these are
+            // of blocks that passed by, they are not counted.
+            if entered && found_at == FoundAt::Free && !self.counts_unknown() && !shared.settings().is_forked {
+                self.state.count(TallyCounter::UnknownFrees, 1);
+            }
             self.count_wrong(entered);
         }
     }
