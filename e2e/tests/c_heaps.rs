@@ -1,10 +1,11 @@
 //! What a C program is told of heaps: of an allocator that tells of its blocks (`e2e/c_api/heaps.c`), and of the C library's.
 
 use heapledger_e2e::c_programs::{built, recorded};
-use heapledger_e2e::ledger::{Stats, check_totals};
+use heapledger_e2e::ledger::{Stats, check_totals, read};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::command;
 use heapledger_e2e::{Result, check, process};
+use serde_json::Value;
 
 const STRICT: [&str; 6] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"];
 
@@ -24,6 +25,26 @@ fn figures_walks_and_overlaps() -> Result {
     // Where blocks are sampled, the figures say so.
     let (said, _) = recorded(&scratch, "sampled", &["--sample", "1M"], &program, &["sampled"])?;
     check!(said == "sampled\n", "{said}");
+    Ok(())
+}
+
+/// The header's functions are on the stack where there is debug information: they hold nothing.
+#[test]
+fn blocks_of_a_pool_are_held_by_who_takes_them() -> Result {
+    for (compiler, level) in [("gcc", "-O0"), ("gcc", "-O2"), ("g++", "-O0"), ("g++", "-O2")] {
+        let scratch = Scratch::new();
+        let program = built(&scratch, compiler, "pool.c", "pool", &["-Wall", "-Wextra", "-Werror", level])?;
+        let (_, ledger) = recorded(&scratch, "pool", &[], &program, &[])?;
+        let lines = read("dump", &ledger, &["--group-by", "fn"])?;
+        let groups = lines.iter().filter(|line| line["type"] == "group");
+        let told = |group: &Value| (group["keys"]["fn"].as_str().unwrap_or("").to_owned(), group["bytes"].as_u64());
+        let mut held: Vec<_> = groups.map(told).collect();
+        held.sort();
+        // In C++ a function has its parameters.
+        let named = |(name, _): &(String, _)| name.split('(').next().unwrap_or("").to_owned();
+        let names: Vec<String> = held.iter().map(named).collect();
+        check!(names == ["grow", "take"] && held[0].1 == Some(96), "{compiler} {level}: {held:?}");
+    }
     Ok(())
 }
 

@@ -9,7 +9,8 @@ use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
 /// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers,
-/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
+/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), the allocator of our own crate, and the functions of our own header by which a program tells
+/// of its blocks (`HEAPLEDGER_WEAK`) or has some; and these as the linker knows them, for names that are shown so.
 const CONVENTION: &str = concat!(
     r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
@@ -19,6 +20,8 @@ const CONVENTION: &str = concat!(
     // Traits that are the library's own affair, for types of anybody's: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`.
     r"|^<(?u:.+) as (?:alloc::(?:[a-z_]+::)+|<\[_\]>::[a-z_]+::)(?:Spec[A-Za-z]+|ConvertVec)(?:<(?u:.*)>)?>::",
     r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::(?:allocator|entry|chip::(?:allocator|books|entry))::",
+    // Without optimisation these are inlined, too, where there is debug information.
+    r"|^heapledger_(?:weak_[a-z0-9_]+|(?:all_|one_)?tasks?_alloc_?)(?:[.(]|$)",
     r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
     r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.(?:chip\.\.)?|10heapledger(?:4chip)?9)allocator|^_ZN10heapledger(?:4chip)?5(?:entry|books)",
 );
@@ -274,6 +277,11 @@ mod tests {
             "<alloc::vec::Vec<T> as alloc::vec::spec_from_iter::SpecFromIter<T,I>>::from_iter",
             "_ZN10heapledger9allocator4real5alloc17h0E",
             "_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc",
+            "heapledger_weak_allocated",
+            "heapledger_weak_resized.constprop.0",
+            "heapledger_tasks_alloc_",
+            "heapledger_all_tasks_alloc",
+            "heapledger_weak_allocated(int, void const*, unsigned long, int)",
             "_ZN82_$LT$heapledger..allocator..Heapledger$LT$A$GT$$u20$as$u20$core..alloc..global..GlobalAlloc$GT$5alloc17h0E",
             "_ZSt11make_sharedIiJiEE",
             "_ZNSt6vectorIiSaIiEE9push_backEOi",
@@ -303,6 +311,8 @@ mod tests {
             "dup2",
             "jv_parse",
             "heapledger::main",
+            "heapledger_weak_allocated_pool::take",
+            "my_heapledger_weak_allocated",
             "heapledger::entrance::main",
             "heapledger::chip::walk::take",
             "_ZN10heapledger4chip4walk4take17h0E",
