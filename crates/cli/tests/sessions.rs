@@ -58,29 +58,6 @@ fn tell(scratch: &Scratch, words: &[&str]) -> (i32, String, String) {
     (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
 }
 
-/// A ledger that somebody copied inside of the session counts once, for every command, and each says so. Nothing is missing for it.
-#[test]
-fn a_copy_of_a_ledger_counts_once() {
-    let scratch = Scratch::new("cli-sessions-copy");
-    session(&scratch, "build");
-    std::fs::copy(scratch.join("build/cc1.102.hl"), scratch.join("build/w.999.hl")).unwrap();
-    for (words, part) in [
-        (&["stats", "build"][..], "600 B in 6 blocks"),
-        (&["dump", "--group-by", "process", "build"], "3 groups: 6 blocks, 600 B"),
-        (
-            &["check", "--of", "sum", "--max-live", "600", "--allow-losses", "build"],
-            "live at the end: 600 B in 6 blocks",
-        ),
-    ] {
-        let (status, out, err) = tell(&scratch, words);
-        assert_eq!(status, 0, "{words:?}: {out}{err}");
-        assert!(
-            out.contains(part) && out.contains("1 file in the session's directory is left out"),
-            "{words:?}:\n{out}"
-        );
-    }
-}
-
 #[test]
 fn totals_of_all_and_of_one() {
     let scratch = Scratch::new("cli-sessions");

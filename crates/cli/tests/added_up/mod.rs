@@ -1,4 +1,4 @@
-//! `dump` of a session.
+//! `dump` of a session, and what all commands count of it once.
 
 use heapledger_source::{FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
 use heapledger_testing::Scratch;
@@ -69,4 +69,27 @@ fn live_blocks_of_all_processes_are_added_up() {
         }))
         .unwrap();
     assert_eq!(json(&scratch, &["dump", "--group-by", "program", "build", "--json"])[0]["bytes"], 400);
+}
+
+/// A ledger that somebody copied inside of the session counts once, for every command, and each says so. Nothing is missing for it.
+#[test]
+fn a_copy_of_a_ledger_counts_once() {
+    let scratch = Scratch::new("cli-sessions-copy");
+    session(&scratch, "build");
+    std::fs::copy(scratch.join("build/cc1.102.hl"), scratch.join("build/w.999.hl")).unwrap();
+    for (words, part) in [
+        (&["stats", "build"][..], "600 B in 6 blocks"),
+        (&["dump", "--group-by", "process", "build"], "3 groups: 6 blocks, 600 B"),
+        (
+            &["check", "--of", "sum", "--max-live", "600", "--allow-losses", "build"],
+            "live at the end: 600 B in 6 blocks",
+        ),
+    ] {
+        let (status, out, err) = tell(&scratch, words);
+        assert_eq!(status, 0, "{words:?}: {out}{err}");
+        assert!(
+            out.contains(part) && out.contains("1 file in the session's directory is left out"),
+            "{words:?}:\n{out}"
+        );
+    }
 }

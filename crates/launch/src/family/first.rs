@@ -14,7 +14,7 @@ use crate::live::Live;
 
 /// What it was and is: each exec makes another program of it.
 #[derive(Default)]
-pub(super) struct First {
+pub(super) struct StartedProgram {
     known: BTreeSet<PathBuf>,
     /// Those that have not begun to record, in the order of their appearance.
     waiting: Vec<(Live, Instant)>,
@@ -22,7 +22,7 @@ pub(super) struct First {
     last: Option<FamilyProcess>,
 }
 
-impl First {
+impl StartedProgram {
     pub(super) fn knows(&self, live: &Live) -> bool {
         self.known.contains(&live.path)
     }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn each_program_that_it_becomes_is_told_of_when_it_records_and_when_it_is_over() {
         let scratch = Scratch::new("family-first");
-        let mut first = First::default();
+        let mut first = StartedProgram::default();
         let blank = Live::from_path(&scratch.write(Live::name(SESSION, 0, None), "")).expect("a ledger");
         first.add(blank.clone());
         assert!(first.knows(&blank) && first.is_asked_after() && first.begun().is_empty(), "nothing is in it yet");

@@ -15,7 +15,7 @@ use heapledger_source::{Ledger, Life, More};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
-use super::first::First;
+use super::first::StartedProgram;
 use super::memory::Memory;
 use super::new_ledgers::NewLedgers;
 use super::outside::Outside;
@@ -92,7 +92,7 @@ pub(super) struct Watch {
     writer: FamilyWriter,
     told: OwnedFd,
     news: NewLedgers,
-    first: First,
+    first: StartedProgram,
     /// When the program that was started ended, in nanoseconds since 1970, and how, when that is told.
     first_end: Arc<OnceLock<(u64, MemberEnd)>>,
     children: BTreeMap<Key, Child>,
@@ -126,7 +126,7 @@ impl Watch {
             plan,
             writer,
             told,
-            first: First::default(),
+            first: StartedProgram::default(),
             first_end: Arc::default(),
             children: BTreeMap::new(),
             finisher,
