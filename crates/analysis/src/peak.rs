@@ -4,6 +4,8 @@
 //! or less, by an error that the header has, too. What threads have counted is exact: what lives, or lived when somebody looked, was never
 //! more than the peak, and nobody held what was never allocated. Where that is higher than what was told, it is the peak that is known.
 
+use std::cmp::Reverse;
+
 use heapledger_format::record::Options;
 use heapledger_format::timeline::{TimePoint, known};
 use heapledger_format::{GlobalCounter, Header, TallyCounter, Ticks};
@@ -100,16 +102,19 @@ impl PeakBounds {
         };
         // Without totals there is only what was told.
         let counted = points.iter().filter(|point| point.knows(known::TOTALS));
-        let seen = counted.clone().map(seen_highest).filter(|seen| seen.bytes > told.bytes && seen.bytes <= most);
-        let seen = seen.min_by_key(|seen| (std::cmp::Reverse(seen.bytes), seen.time)).unwrap_or_default();
+        let high = counted.clone().filter(|seen| seen.highest_bytes > told.bytes && seen.highest_bytes <= most);
+        // What was cut where somebody else began to look seems as high as what followed, and does not know of how many blocks.
+        let order = |seen: &&TimePoint| (Reverse(seen.highest_bytes), !seen.knows(known::BLOCKS), seen.highest_time);
+        let high = high.min_by_key(order);
+        let seen = high.map(seen_highest).unwrap_or_default();
         let highest = if told.bytes >= seen.bytes.max(end.bytes) {
             PeakMoment { blocks: blocks_of(&told, error, &end, counted.clone()), ..told }
-        } else if end.bytes > seen.bytes {
-            end
-        } else {
+        } else if end.bytes >= seen.bytes {
             // Whoever looked came later than what he saw.
-            let is_end = (seen.bytes, seen.blocks) == (end.bytes, end.blocks);
-            PeakMoment { time: if is_end { seen.time.min(end.time) } else { seen.time }, ..seen }
+            let is_seen = end.bytes == seen.bytes && high.is_some_and(|seen| seen.knows(known::BLOCKS));
+            PeakMoment { time: if is_seen { seen.time.min(end.time) } else { end.time }, ..end }
+        } else {
+            seen
         };
         let lived = counted.map(|point| point.live_bytes).max().unwrap_or(0).min(most);
         PeakBounds {

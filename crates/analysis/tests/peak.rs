@@ -131,6 +131,18 @@ fn blocks_of_the_peak_are_those_that_were_counted_when_as_much_lived() {
 }
 
 #[test]
+fn what_was_cut_does_not_say_of_how_many_blocks() {
+    let cut = TimePoint { known: known::TOTALS, highest_bytes: 10_298, ..look(0, 20, 298, [1, 0, 298]) };
+    let (_scratch, ledger) = made("cut", &[298, 500, 9_500], 0, &[cut, look(20, 90, 10_298, [3, 0, 10_298])]);
+    let (_, peak, _) = peaks(&ledger);
+    assert_eq!((peak.bytes, peak.blocks, peak.time_ns), (10_298, 3, Some(30_000)));
+    let gone = [cut, look(20, 40, 10_298, [3, 0, 10_298]), look(40, 90, 298, [3, 2, 10_298])];
+    let (_scratch, ledger) = made("cut-gone", &[298], 20_000, &gone);
+    let (_, peak, _) = peaks(&ledger);
+    assert_eq!((peak.bytes, peak.blocks, peak.time_ns), (10_298, 3, Some(40_000)));
+}
+
+#[test]
 fn nobody_is_believed_who_saw_more_than_there_can_have_been() {
     let points = [look(0, 20, 1 << 40, [3, 0, 1 << 40]), look(20, 90, 798, [3, 1, 1_298])];
     let (_scratch, ledger) = made("forged", &[298, 500], 60_000, &points);
