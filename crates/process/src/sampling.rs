@@ -11,7 +11,10 @@
 //! and they agree.
 #![forbid(unsafe_code)]
 
+use crate::ledger::Ledger;
+use crate::shared::Settings;
 use core::sync::atomic::{AtomicU8, Ordering};
+use heapledger_format::GlobalCounter;
 
 /// Counters, a power of two.
 pub const COUNTERS: usize = 1 << 14;
@@ -35,6 +38,16 @@ impl Sampling {
     /// Not sampling.
     pub const fn new() -> Sampling {
         Sampling { is_on: AtomicU8::new(0), counters: [const { AtomicU8::new(0) }; COUNTERS] }
+    }
+
+    /// From now on blocks are sampled, if they are to be; before the ledger can be read, which tells by what.
+    pub(crate) fn start_if(&self, ledger: &Ledger, settings: &Settings) {
+        if settings.sample != 0 {
+            let store = |counter, value| ledger.global(counter).store(value, Ordering::Relaxed);
+            store(GlobalCounter::SampleInterval, settings.sample);
+            store(GlobalCounter::SampleSeed, settings.sample_seed);
+            self.start();
+        }
     }
 
     /// From now on blocks are sampled.

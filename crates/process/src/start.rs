@@ -36,7 +36,7 @@ use core::sync::atomic::Ordering;
 use heapledger_format::header::State;
 use heapledger_format::record::Options;
 use heapledger_format::session::{self, SANITIZERS, ending, process as key};
-use heapledger_format::{FreeDepth, GlobalCounter, SectionKind};
+use heapledger_format::{FreeDepth, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
@@ -235,8 +235,7 @@ fn set_up(
         check_stacks: request.check_stacks,
         reuse: request.reuse,
         sample: request.sample,
-        // Never 0, as which readers take a ledger of before there was one.
-        sample_seed: if request.sample == 0 { 0 } else { syscall::random() | 1 },
+        sample_seed: sample_seed(request),
         is_plain: request.sample == 0 && !keeps_accounts,
         is_usual_but_depth: false,
         tells_of_memory: hooks.tells_of_memory,
@@ -285,11 +284,7 @@ fn set_up(
         ledger.open_for_readers();
         return Err(NotStarted::NoMemory);
     }
-    if request.sample != 0 {
-        ledger.global(GlobalCounter::SampleInterval).store(request.sample, Ordering::Relaxed);
-        ledger.global(GlobalCounter::SampleSeed).store(settings.sample_seed, Ordering::Relaxed);
-        shared.sampling.start();
-    }
+    shared.sampling.start_if(ledger, &settings);
     anchored::place(ledger, &id, &cwd);
     shared.pid.store(syscall::getpid(), Ordering::Relaxed);
     if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
@@ -298,6 +293,11 @@ fn set_up(
     ledger.set_state(State::Recording);
     ledger.open_for_readers();
     Ok(())
+}
+
+/// Never 0 where blocks are sampled, as which readers take a ledger of before there was one.
+fn sample_seed(request: &Request) -> u64 {
+    if request.sample == 0 { 0 } else { syscall::random() | 1 }
 }
 
 /// Looks at the modules of the process: whether it can be recorded, and by us.

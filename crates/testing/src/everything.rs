@@ -8,9 +8,10 @@ use heapledger_format::errors::{
 };
 use heapledger_format::label::Label;
 use heapledger_format::mark::{Mark, MarkKind, Window, WindowMode, WindowState, reach};
+use heapledger_format::sample::SampleRule;
 use heapledger_format::section::label_column;
 use heapledger_format::timeline::{TimePoint, by, known};
-use heapledger_format::{Entry, Kind, LabelId, SectionKind, Site, ThreadRowPlus1, Ticks, Word};
+use heapledger_format::{Entry, GlobalCounter, Kind, LabelId, SectionKind, Site, ThreadRowPlus1, Ticks, Word};
 
 use crate::ledger::{Builder, sample};
 
@@ -99,6 +100,24 @@ impl Builder {
         let freed = self.history.iter_mut().map(|freed| &mut freed.block);
         self.records.iter_mut().chain(freed).for_each(change);
         self
+    }
+
+    /// Samples the blocks, with weights that are rounded by a seed.
+    pub fn sampled_by(&mut self, rule: SampleRule) -> &mut Self {
+        self.sampled(rule.interval).global(GlobalCounter::SampleSeed, rule.seed)
+    }
+
+    /// How they are sampled.
+    pub(crate) fn sample_rule(&self) -> SampleRule {
+        let mut rule = SampleRule::default();
+        for (counter, value) in &self.globals {
+            match counter {
+                GlobalCounter::SampleInterval => rule.interval = *value,
+                GlobalCounter::SampleSeed => rule.seed = *value,
+                _ => {}
+            }
+        }
+        rule
     }
 
     /// A section with these elements, of any kind that has none yet.

@@ -10,7 +10,6 @@ use heapledger_format::kind::KIND_LIMIT;
 use heapledger_format::label::Label;
 use heapledger_format::layout::{Field, RecordLayout};
 use heapledger_format::record::{Options, labelled_layout_64, layout_64};
-use heapledger_format::sample::SampleRule;
 use heapledger_format::section::{SectionRow, heap, module, pc, site, thread, wide};
 use heapledger_format::{
     Entry, FreedEntry, GlobalCounter, Kind, LabelId, SectionKind, Site, TallyCounter, ThreadRow, Ticks,
@@ -31,7 +30,7 @@ pub struct Builder {
     heaps: Vec<(String, u64, u64)>,
     modules: Vec<(String, Vec<u8>, [u64; 3])>,
     process: Vec<u8>,
-    globals: Vec<(GlobalCounter, u64)>,
+    pub(crate) globals: Vec<(GlobalCounter, u64)>,
     tallies: Vec<(TallyCounter, u64)>,
     counters: [usize; 2],
     skew: usize,
@@ -207,11 +206,6 @@ impl Builder {
         self.global(GlobalCounter::SampleInterval, interval)
     }
 
-    /// The same, with weights that are rounded by `seed`; without it they are rounded as older writers did.
-    pub fn sampled_by(&mut self, rule: SampleRule) -> &mut Self {
-        self.sampled(rule.interval).global(GlobalCounter::SampleSeed, rule.seed)
-    }
-
     /// Has only so many counters that exist once, and that are summed, as an older writer or a chip.
     pub fn counters(&mut self, globals: usize, tallies: usize) -> &mut Self {
         self.counters = [globals, tallies];
@@ -255,12 +249,7 @@ impl Builder {
         let word = self.codec.word.bytes();
         let mut words = [0u64; TALLY_WORDS];
         let mut add = |at: usize, value: u64| words[at] = words[at].wrapping_add(value);
-        let global = |wanted| {
-            let of = |(counter, value): &(GlobalCounter, u64)| (*counter == wanted).then_some(*value);
-            self.globals.iter().find_map(of).unwrap_or(0)
-        };
-        let rule =
-            SampleRule { interval: global(GlobalCounter::SampleInterval), seed: global(GlobalCounter::SampleSeed) };
+        let rule = self.sample_rule();
         for block in self.records.iter().chain(self.history.iter().map(|freed| &freed.block)) {
             let weight = block.weight(rule);
             add(TallyCounter::Allocations as usize, weight);
