@@ -72,6 +72,8 @@ pub(crate) struct PeakBounds {
     pub(crate) is_end: bool,
     /// When that was of which the header tells.
     told: Ticks,
+    /// By how much what threads have told may be off, and less than was ever allocated.
+    told_error: u64,
     least: u64,
     most: u64,
     has_time: bool,
@@ -122,6 +124,7 @@ impl PeakBounds {
             end,
             is_end: error != 0 && end.bytes >= told.bytes.max(seen.bytes) && end.bytes != 0,
             told: told.time,
+            told_error: error.min(allocated),
             least: told.bytes.saturating_sub(error).max(end.bytes).max(seen.bytes).max(lived),
             most: most.min(allocated).max(highest.bytes),
             has_time: header.options.has(Options::TIME),
@@ -135,15 +138,20 @@ impl PeakBounds {
         PeakBounds { highest, least: self.least.max(live.bytes), most: self.most.max(live.bytes), ..self }
     }
 
+    /// By how much figures of the peak may be off: one for the whole and for its sums by call site, which are cut where threads have told.
+    pub(crate) fn error(&self) -> u64 {
+        if self.is_end { self.error_of(self.end.bytes) } else { self.told_error.max(self.error_of(self.highest.bytes)) }
+    }
+
     /// By how much it is off at most, if it is said to be so much.
-    pub(crate) fn error_of(&self, bytes: u64) -> u64 {
+    fn error_of(&self, bytes: u64) -> u64 {
         self.most.saturating_sub(bytes).max(bytes.saturating_sub(self.least))
     }
 
     pub(crate) fn peak(&self, clock: &Clock) -> Peak {
         let PeakMoment { bytes, blocks, time } = self.highest;
         let time_ns = clock.ns(time).filter(|_| self.has_time && bytes != 0);
-        Peak { bytes, blocks, time_ns, error_bytes: self.error_of(bytes) }
+        Peak { bytes, blocks, time_ns, error_bytes: self.error() }
     }
 }
 

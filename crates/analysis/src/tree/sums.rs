@@ -393,12 +393,7 @@ impl SiteSums {
         found.frees = ledger.tallies()?.get(TallyCounter::Frees);
         found.frees_missing = found.frees.saturating_sub(met);
         found.is_whole = are_summed;
-        found.peak_error = place.map(|place| {
-            // Cuts lie where threads have told: the sum of what they cut may be another.
-            let told = if bounds.is_end { bounds.end.bytes } else { place.bytes };
-            let summed = if sampling.is_on() { told } else { found.total.peak_bytes };
-            bounds.error_of(told).max(bounds.error_of(summed))
-        });
+        found.peak_error = place.map(|_| bounds.error());
         found.peak_is_end = found.peak_error.is_some() && bounds.is_end;
         found.frees_recorded = are_summed || records_frees(ledger);
         found.sampled = sampling.from(holdings.samples);
