@@ -255,6 +255,12 @@ fn what_was_asked_for_by_name_is_had_or_nothing_runs() -> Result {
     let little = "ulimit -v 50000; run=$1; shift 3; exec \"$run\" run --require -- \"$@\"";
     let ran = process::run(&mut as_user(&scratch, &[], little))?;
     check!(ran.status.code() == Some(125) && ran.out().is_empty() && ran.err().contains("--require"), "{ran}");
+    // Its children are not the program: they run.
+    let child =
+        "exec \"$1\" run --children --require -- bash -c '(ulimit -v 50000; exec sh -c \"echo child\"); echo $?'";
+    let ran = process::run(&mut as_user(&scratch, &[], child))?;
+    let told = ran.err().contains("too little room: nothing is recorded");
+    check!(ran.status.success() && ran.out() == "child\n0\n" && told, "{ran}");
     let (scratch, program) = (Scratch::new(), victim::named("static_program")?.build()?);
     let ran = process::run(&mut under_run(&scratch, "x", &["--require"], &program, &[]))?;
     check!(

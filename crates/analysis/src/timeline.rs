@@ -22,18 +22,19 @@ const UNTOLD_MIN: u64 = 64 << 10;
 const UNTOLD_ONE_IN: u64 = 100;
 
 /// Who saw what a point says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeenBy {
     /// The recorder in the program itself, when something was allocated or freed: nothing is known of the memory of the process.
     Recorder,
     /// `run`, which stood beside it.
+    #[default]
     Run,
     /// The totals of the ledger, which say how it ended or is now.
     Totals,
 }
 
 /// An interval of a run, and what was seen in it. Times are nanoseconds since the ledger began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimelinePoint {
     /// When it began: the end of the one before, but where nothing was known in between.
     pub begin_ns: u64,

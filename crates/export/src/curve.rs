@@ -80,8 +80,8 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use heapledger_analysis::TimelinePoint;
     use heapledger_analysis::tree::Amounts;
-    use heapledger_analysis::{SeenBy, TimelinePoint};
 
     use super::*;
     use crate::about::{KnownFigures, ProfileAbout};
@@ -93,22 +93,13 @@ mod tests {
         TimelinePoint {
             begin_ns,
             end_ns,
-            seen_by: SeenBy::Run,
             looks: 1,
             live_bytes,
-            live_error_bytes: 0,
-            live_blocks: None,
             highest_bytes: highest.1,
-            highest_blocks: None,
             highest_ns: highest.0,
-            lowest_bytes: 0,
-            allocations: None,
-            frees: None,
-            bytes_allocated: None,
             resident_bytes: Some(live_bytes * 2),
             swapped_bytes: Some(1),
-            minor_faults: None,
-            major_faults: None,
+            ..TimelinePoint::default()
         }
     }
 

@@ -98,7 +98,7 @@ keys! {
     Python = "python";
     /// The library was opened in a program that ran, so many milliseconds after its start.
     Attached = "attached";
-    /// 1: if there can be no ledger the process ends at once, with [`NOT_RECORDED_STATUS`].
+    /// 1: if there can be no ledger of the process that [`Key::Pid`] names, it ends at once, with [`NOT_RECORDED_STATUS`].
     Require = "require";
 }
 

@@ -128,7 +128,7 @@ impl Sites {
         Some(StackPath { site, hash: (hash >> 32) as u32 })
     }
 
-    /// Starts to load where a stack with these further frames is looked for.
+    /// Starts to load where a stack with these further frames is looked for. A hint: behind a frame whose id is not known yet (0) it is elsewhere.
     #[inline(always)]
     pub(crate) fn fetch_soon(&self, outer: StackPath, codes: impl Iterator<Item = CodeId>) {
         let count = self.nodes.count();

@@ -53,7 +53,8 @@ pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: Fo
     swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
         if let Some(counter) = shared.ledger().apart(TallyCounter::GuardedUnseen) {
-            counter.fetch_add(swept.unseen, Ordering::Relaxed);
+            // A handler may have had one look before, and the program have gone on.
+            counter.fetch_max(swept.unseen, Ordering::Relaxed);
         }
         let mut number = Text::<24>::new();
         number.push_number(swept.unseen);

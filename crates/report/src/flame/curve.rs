@@ -40,28 +40,18 @@ fn shown(timeline: &HeapTimeline, figures: Figures) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapledger_analysis::{SeenBy, TimelinePoint};
+    use heapledger_analysis::TimelinePoint;
 
     fn point(begin_ns: u64, end_ns: u64, live_bytes: u64, highest_bytes: u64) -> TimelinePoint {
         TimelinePoint {
             begin_ns,
             end_ns,
-            seen_by: SeenBy::Run,
             looks: 1,
             live_bytes,
-            live_error_bytes: 0,
-            live_blocks: None,
             highest_bytes,
-            highest_blocks: None,
             highest_ns: end_ns,
             lowest_bytes: live_bytes,
-            allocations: None,
-            frees: None,
-            bytes_allocated: None,
-            resident_bytes: None,
-            swapped_bytes: None,
-            minor_faults: None,
-            major_faults: None,
+            ..TimelinePoint::default()
         }
     }
 

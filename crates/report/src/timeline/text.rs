@@ -293,22 +293,13 @@ mod tests {
         let point = TimelinePoint {
             begin_ns: 0,
             end_ns: 9_000,
-            seen_by: SeenBy::Run,
             looks: 1,
             live_bytes: 300,
-            live_error_bytes: 0,
             live_blocks: Some(5),
             highest_bytes: 500,
             highest_blocks: Some(6),
             highest_ns: 4_000,
-            lowest_bytes: 0,
-            allocations: None,
-            frees: None,
-            bytes_allocated: None,
-            resident_bytes: None,
-            swapped_bytes: None,
-            minor_faults: None,
-            major_faults: None,
+            ..TimelinePoint::default()
         };
         let told = |error, live_error_bytes| {
             let mut timeline = HeapTimeline::new(vec![TimelinePoint { live_error_bytes, ..point }]);
