@@ -188,6 +188,17 @@ fn dress(plan: &Plan, given: usize) -> usize {
     GUARD.dress(&anywhere(), plan, given, bytes).unwrap_or_else(|| undressed(given))
 }
 
+/// The same of what the real `realloc` gave, which has moved the block's bytes together with what lay in front of them.
+fn dress_again(plan: &Plan, given: usize, kept: usize) -> usize {
+    let bytes = usable(given, plan.bytes() as usize);
+    GUARD.dress(&anywhere(), plan, given, bytes).unwrap_or_else(|| {
+        let moved = given.wrapping_add(heapledger_guard::HEADER_BYTES as usize);
+        // SAFETY: the block was asked for with so many bytes behind its header. Nobody has it yet.
+        unsafe { core::ptr::copy(moved as *const u8, given as *mut u8, kept) };
+        undressed(given)
+    })
+}
+
 /// The block is handed out as it is.
 #[cold]
 #[inline(never)]
@@ -391,11 +402,13 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
     let Some(given) = take_off(address, FoundAt::Realloc, called) else { return 0 };
     let lead = address.wrapping_sub(given);
     if let Some(plan) = plan.filter(|_| lead == heapledger_guard::HEADER_BYTES as usize) {
+        let kept = usable(given, lead).wrapping_sub(lead).min(size);
         let new = gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize);
         if new == 0 {
             GUARD.put_back(address);
+            return 0;
         }
-        return dress(&plan, new);
+        return dress_again(&plan, new, kept);
     }
     // The real function would keep neither the lead nor the alignment; or new blocks are not dressed any more.
     let new = malloc(size);

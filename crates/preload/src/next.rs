@@ -32,7 +32,8 @@
 
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
 use crate::{direct, emulated, guard};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use heapledger_linux::fork::ForkCounts;
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
 use heapledger_linux::{apart, syscall};
 use heapledger_watch::state;
@@ -60,27 +61,27 @@ static BEHIND_US: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// A module in front of us defines `operator new`: its blocks reach us as `malloc`.
 static CXX_IS_BEFORE_US: AtomicBool = AtomicBool::new(false);
 
-/// Threads that walk the loader's list, and threads that are inside `dlclose`, which changes it.
-static WALKING: AtomicU32 = AtomicU32::new(0);
-static UNLOADING: AtomicU32 = AtomicU32::new(0);
+/// How many threads walk the loader's list, and how many are inside `dlclose`, which changes it. A forked child has none of these.
+static BUSY: ForkCounts<2> = ForkCounts::new();
+const WALKING: usize = 0;
+const UNLOADING: usize = 1;
 
 /// Code is about to be unloaded: waits, not for long, until nobody walks the list of modules.
 pub(crate) fn unloading_begins() {
     const WAITS_MAX: u32 = 100;
     const WAIT_MS: u32 = 1;
-    UNLOADING.fetch_add(1, Ordering::SeqCst);
+    BUSY.enter(UNLOADING);
     for _ in 0..WAITS_MAX {
-        let walking = WALKING.load(Ordering::SeqCst);
-        if walking == 0 {
-            break;
+        match BUSY.at(WALKING).map(|count| (count, count.load(Ordering::SeqCst))) {
+            None | Some((_, 0)) => break,
+            Some((count, walking)) => syscall::futex_wait(count, walking, WAIT_MS),
         }
-        syscall::futex_wait(&WALKING, walking, WAIT_MS);
     }
 }
 
 /// Code has been unloaded: definitions that went with it are forgotten, and looked for again when needed.
 pub(crate) fn unloading_ends() {
-    UNLOADING.fetch_sub(1, Ordering::SeqCst);
+    BUSY.leave(UNLOADING);
     let finder = CodeFinder::new();
     if !finder.start_from(C_LIBRARY_FINDER.load(Ordering::Acquire)) {
         return;
@@ -100,11 +101,11 @@ pub(crate) fn unloading_ends() {
 
 /// Runs `walk` unless a module is being unloaded at this moment.
 pub(crate) fn while_nothing_unloads(walk: impl FnOnce()) {
-    WALKING.fetch_add(1, Ordering::SeqCst);
-    if UNLOADING.load(Ordering::SeqCst) == 0 {
+    BUSY.enter(WALKING);
+    if BUSY.get(UNLOADING) == 0 {
         walk();
     }
-    WALKING.fetch_sub(1, Ordering::SeqCst);
+    BUSY.leave(WALKING);
 }
 
 /// Bodies of C++ operators behind us: a `malloc` called from one of them belongs to the operator.

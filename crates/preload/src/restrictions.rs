@@ -114,7 +114,7 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
     match of_call(hook, args) {
         Restriction::AddressSpace { pid, limits } if pid == 0 || pid == syscall::getpid() as usize => {
             if let Some(soft) = soft_limit(limits) {
-                if soft != u64::MAX {
+                if soft != u64::MAX && !signals::is_borrowed() {
                     arenas::give_back_unused();
                 }
                 room::address_space_is_limited(&SHARED, Some(soft).filter(|soft| *soft != u64::MAX));
@@ -135,7 +135,9 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         }
         Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => {
             room::memory_is_locked(&SHARED);
-            arenas::give_back_unused();
+            if !signals::is_borrowed() {
+                arenas::give_back_unused();
+            }
         }
         _ => {}
     }
@@ -145,7 +147,10 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
 /// From now on the program would die of our system calls.
 fn makes_no_calls() {
     start::stop(&SHARED, start::Stops::Early);
-    GUARD.makes_no_calls();
+    // A child that borrows our memory (`vfork`) restricts nobody but itself.
+    if !signals::is_borrowed() {
+        GUARD.makes_no_calls();
+    }
 }
 
 /// Whether a filter that the program is about to put on lets us live. One that cannot be read the kernel will not take.

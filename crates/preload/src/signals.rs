@@ -17,8 +17,10 @@ use crate::next;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use heapledger_format::errors::FoundAt;
+use heapledger_linux::fork::Owner;
 use heapledger_linux::{apart, context, syscall};
 use heapledger_process::faults;
+use heapledger_process::guarded::GUARD;
 
 const SIGBUS: c_int = 7;
 const SIGSEGV: c_int = 11;
@@ -78,6 +80,14 @@ static OWN: [Own; 2] = [const { Own::new() }; 2];
 static LEFT_OUT: [AtomicU8; 65] = [const { AtomicU8::new(0) }; 65];
 /// We are in front.
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Whose all this is. A child that borrows the memory (`vfork`) has handlers of its own, for which the kernel calls nobody here; what it sets
+/// must not become its parent's, and goes past us.
+static OWNER: Owner = Owner::new();
+
+/// Whether the calling process is a child that borrows its parent's memory (`vfork`). Known where blocks are guarded, as long as it may be asked.
+pub(crate) fn is_borrowed() -> bool {
+    GUARD.makes_calls() && OWNER.is_borrowed()
+}
 
 fn own(signal: c_int) -> Option<&'static Own> {
     FAULTS.iter().zip(&OWN).find(|(own, _)| **own == signal).map(|(_, own)| own)
@@ -85,6 +95,7 @@ fn own(signal: c_int) -> Option<&'static Own> {
 
 /// From now on we look first.
 pub(crate) fn begin() {
+    let _ = OWNER.start();
     for (signal, own) in FAULTS.iter().zip(&OWN) {
         // What was set before us.
         let [handler, flags, restorer, mask] = syscall::action(*signal as usize).unwrap_or_default();
@@ -147,7 +158,8 @@ fn set(signal: c_int, action: *const Action, old: *mut Action) -> c_int {
 extern "C" fn sigaction(signal: c_int, action: *const Action, old: *mut Action) -> c_int {
     // SAFETY: the program says where it has it, as it would to the C library, which reads it in the same way.
     let wanted = (!action.is_null()).then(|| unsafe { action.read() });
-    let Some(own) = own(signal) else { return of_another(signal, wanted, old) };
+    let is_borrowed = wanted.is_some() && is_borrowed();
+    let Some(own) = own(signal) else { return of_another(signal, wanted, old, is_borrowed) };
     let before = Action {
         handler: own.handler.load(Ordering::Acquire),
         mask: own.mask.load(Ordering::Relaxed),
@@ -155,10 +167,11 @@ extern "C" fn sigaction(signal: c_int, action: *const Action, old: *mut Action) 
         restorer: own.restorer.load(Ordering::Relaxed),
         ..Action::NONE
     };
-    if let Some(wanted) = wanted
-        && let failed @ 1.. = put(signal, own, &wanted).unsigned_abs()
-    {
-        return (failed as c_int).wrapping_neg();
+    if let Some(wanted) = wanted {
+        let result = if is_borrowed { set(signal, action, core::ptr::null_mut()) } else { put(signal, own, &wanted) };
+        if result != 0 {
+            return result;
+        }
     }
     if !old.is_null() {
         // SAFETY: the program says where it wants it.
@@ -188,14 +201,16 @@ fn put(signal: c_int, own: &Own, wanted: &Action) -> c_int {
 }
 
 /// A signal that is none of ours: nothing but its mask.
-fn of_another(signal: c_int, wanted: Option<Action>, old: *mut Action) -> c_int {
+fn of_another(signal: c_int, wanted: Option<Action>, old: *mut Action, is_borrowed: bool) -> c_int {
     let left_out = usize::try_from(signal).ok().and_then(|signal| LEFT_OUT.get(signal));
     let known = left_out.map_or(0, |bits| bits.load(Ordering::Relaxed));
     let shortened = wanted.map(|wanted| Action { mask: wanted.mask & !FAULT_BITS, ..wanted });
     let action = shortened.as_ref().map_or(core::ptr::null(), |action| &raw const *action);
     let result = set(signal, action, old);
     if result == 0 {
-        if let (Some(place), Some(wanted)) = (left_out, &wanted) {
+        if let (Some(place), Some(wanted)) = (left_out, &wanted)
+            && !is_borrowed
+        {
             place.store(packed(wanted.mask), Ordering::Relaxed);
         }
         if known != 0 && !old.is_null() {
@@ -222,15 +237,17 @@ fn bit(signal: c_int) -> u64 {
 extern "C" fn signal<const HOOK: usize>(signal: c_int, handler: usize) -> usize {
     const SYSV_SIGNAL: usize = Hook::SysvSignal as usize;
     const UNDER_SYSV_SIGNAL: usize = Hook::UnderSysvSignal as usize;
-    let Some(own) = own(signal) else {
-        // SAFETY: the C library's function of that name, with the program's arguments.
-        return unsafe {
-            core::mem::transmute::<usize, extern "C" fn(c_int, usize) -> usize>(next::next(HOOK))(signal, handler)
-        };
+    // SAFETY: the C library's function of that name, with the program's arguments.
+    let passed_on = || unsafe {
+        core::mem::transmute::<usize, extern "C" fn(c_int, usize) -> usize>(next::next(HOOK))(signal, handler)
     };
+    let Some(own) = own(signal) else { return passed_on() };
     let is_sysv = HOOK == SYSV_SIGNAL || HOOK == UNDER_SYSV_SIGNAL;
     let (flags, mask) = if is_sysv { (SA_RESETHAND | SA_NODEFER, 0) } else { (SA_RESTART, bit(signal)) };
     let before = own.handler.load(Ordering::Acquire);
+    if is_borrowed() {
+        return if passed_on() == ERROR { ERROR } else { before };
+    }
     match put(signal, own, &Action { handler, mask, flags, ..Action::NONE }) {
         0 => before,
         _ => ERROR,
@@ -304,7 +321,7 @@ extern "C" fn goes_on(signal: c_int, info: *const c_void, context: *mut c_void) 
         }
         handler => {
             // As the kernel would: once.
-            if own.flags.load(Ordering::Relaxed) & SA_RESETHAND != 0 {
+            if own.flags.load(Ordering::Relaxed) & SA_RESETHAND != 0 && !is_borrowed() {
                 own.handler.store(DEFAULT, Ordering::Release);
             }
             handler

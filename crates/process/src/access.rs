@@ -36,6 +36,7 @@
 //! - Thread rows in the ledger stay. States of dead threads are taken over, see below.
 
 use crate::capture;
+use crate::hooks::NewBlock;
 use crate::shared::{Phase, Shared};
 use crate::state::{Entered, ThreadState};
 use core::mem::ManuallyDrop;
@@ -214,8 +215,16 @@ impl<'hook> Access<'hook> {
     fn first_time(shared: &'static Shared, stack_pointer: usize) -> Result<&'static ThreadState, Refused> {
         // No handler may come in between and register the same thread again.
         let _signals = syscall::SignalsBlocked::new();
-        let state = shared.threads.register(shared, syscall::gettid(), stack_pointer).ok_or(Refused::NoState)?;
-        tls::set(state.address());
+        let (pid, tid) = (syscall::getpid(), syscall::gettid());
+        // A child that shares our memory (`vfork`) has its parent's word, who would go on with its state when it is gone, and so would others.
+        let is_ours = pid == 0 || shared.pid.load(Ordering::Relaxed) == pid;
+        if !is_ours && let Some(state) = shared.threads.by_tid(tid) {
+            return Ok(state);
+        }
+        let state = shared.threads.register(shared, tid, stack_pointer).ok_or(Refused::NoState)?;
+        if is_ours {
+            tls::set(state.address());
+        }
         Ok(state)
     }
 
@@ -410,6 +419,7 @@ impl ThreadState {
             || shared.settings().tells_of_memory
                 && !shared.sampling.is_on()
                 && self.memory_changes.get() == shared.memory_changes.load(Ordering::Relaxed)
+                && !self.native.get().is_cut()
     }
 
     /// Forgets what was known of a stack that is not the thread's own, if memory was given back since.
@@ -420,5 +430,15 @@ impl ThreadState {
         self.memory_changes.set(shared.memory_changes.load(Ordering::Relaxed));
         // The caller looks where it stands.
         self.native.set(StackRange::default());
+    }
+}
+
+/// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
+#[inline(always)]
+pub(crate) fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
+    let (low, high) = (block.address, block.address.wrapping_add(actual));
+    if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
+        range.below_low = range.below_low.max(!low);
+        range.high = range.high.max(high);
     }
 }

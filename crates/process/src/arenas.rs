@@ -226,10 +226,21 @@ pub fn allocate(shared: &Shared, size: usize, alignment: usize, zeros: bool) -> 
             CLOSED.is_used_up_to(address.saturating_add(request.size));
             return Some(address as usize);
         }
-        count_apart(shared, TallyCounter::GuardedLess);
+        let given = allocate_full(&request);
+        // Where there is no room here either, who dresses it counts it, if there is a block at all.
+        if given.is_some() {
+            count_apart(shared, TallyCounter::GuardedLess);
+        }
+        return given;
     }
+    allocate_full(&request)
+}
+
+/// A block as of the level `full`.
+#[inline(always)]
+fn allocate_full(request: &Request) -> Option<usize> {
     let part = FULL.get()?;
-    let address = part.arena.allocate(&part.system(), &request).ok()?;
+    let address = part.arena.allocate(&part.system(), request).ok()?;
     FULL.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
 }

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
 use crate::summing;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use heapledger_format::header::State;
 use heapledger_format::record::{
     ADDRESS_MAX, FREED_LABEL_SHIFT, FREED_NEXT_SHIFT, HISTORY_WORDS, Options, RECORD_WORDS,
@@ -78,6 +78,7 @@ impl Access<'_> {
     fn more_slots(&mut self) -> Option<Slot> {
         let shared = self.shared;
         let count = shared.pool.pop(shared, self.state.slots.get_mut(..BATCH)?);
+        compiler_fence(Ordering::Release); // as in `ThreadBooks::give_batch`
         self.state.slot_count = count as u32;
         if count > 0 {
             return self.state.pop_slot();
@@ -115,6 +116,7 @@ impl Access<'_> {
         for (place, slot) in self.state.slots.iter_mut().zip((first..first.wrapping_add(BATCH as u64)).rev()) {
             *place = Slot(slot as u32);
         }
+        compiler_fence(Ordering::Release); // as in `ThreadBooks::give_batch`
         self.state.slot_count = BATCH as u32;
         self.state.pop_slot()
     }
@@ -263,26 +265,6 @@ impl Entered<'_> {
     }
 }
 
-impl ThreadBooks {
-    /// The batch that was given back first leaves; the warm ones stay.
-    #[cold]
-    #[inline(never)]
-    fn give_batch(&mut self, shared: &Shared) {
-        if let Some(batch) = self.slots.get(..BATCH) {
-            shared.pool.push(shared, batch);
-        }
-        self.slots.copy_within(BATCH.., 0);
-        self.slot_count = self.slot_count.wrapping_sub(BATCH as u32);
-    }
-
-    #[inline(always)]
-    fn pop_slot(&mut self) -> Option<Slot> {
-        let count = self.slot_count.checked_sub(1)?;
-        self.slot_count = count;
-        self.slots.get(count as usize).copied()
-    }
-}
-
 impl<'hook> Backend for Access<'hook> {
     #[inline(always)]
     fn aside<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
@@ -337,6 +319,7 @@ impl<'hook> Backend for Access<'hook> {
         }
         if let Some(place) = state.slots.get_mut(state.slot_count as usize) {
             *place = slot;
+            compiler_fence(Ordering::Release); // as in `ThreadBooks::give_batch`
             state.slot_count = state.slot_count.wrapping_add(1);
         }
     }

@@ -1,9 +1,9 @@
 //! A block begins where one in so many is guarded: it may be put elsewhere.
 #![forbid(unsafe_code)]
 
-use crate::access::{Access, Sign, count_refused};
+use crate::access::{Access, Sign, count_refused, note_range};
 use crate::arenas;
-use crate::hooks::{NewBlock, Ready, Usable, describe_begin, note_range};
+use crate::hooks::{NewBlock, Ready, Usable, describe_begin};
 use crate::shared::Shared;
 use crate::switch::Recording;
 use heapledger_linux::apart;

@@ -155,6 +155,11 @@ impl Guard {
         self.level.load(Ordering::Relaxed) != Level::Off as u8
     }
 
+    /// Whether the program may make system calls.
+    pub fn makes_calls(&self) -> bool {
+        !self.is_quiet.load(Ordering::Relaxed)
+    }
+
     /// The program may make no system calls from now on: what needs some is not done any more. Blocks that are guarded stay so.
     #[cold]
     pub fn makes_no_calls(&self) {

@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub use crate::access::AboutBlock;
-use crate::access::{Access, Sign, count_refused};
+use crate::access::{Access, Sign, count_refused, note_range};
 use crate::breaks::heapledger_break_refused;
 use crate::capture::capture;
 pub use crate::chosen::block_begins_somewhere;
@@ -428,10 +428,12 @@ pub fn realloc_ends_slowly(shared: &'static Shared, registers: &Registers, end: 
 fn reallocated_on(shared: &'static Shared, registers: &Registers, sign: &Sign, end: &ReallocEnd) {
     match Access::enter(shared, registers, sign) {
         Ok(access) => reallocated(access, registers, end),
-        Err(refused) if end.new.is_some() && shared.switch.get() != Recording::Paused => {
-            count_refused(shared, refused, CallEffect::Gives);
+        Err(refused) => {
+            let took = end.begun.detached().is_none() && end.refused.block != 0 && (end.new.is_some() || end.frees);
+            let gave = end.new.is_some() && shared.switch.get() != Recording::Paused;
+            let effects = [took.then_some(CallEffect::Takes), gave.then_some(CallEffect::Gives)];
+            effects.into_iter().flatten().for_each(|effect| count_refused(shared, refused, effect));
         }
-        Err(_) => {}
     }
 }
 
@@ -486,15 +488,5 @@ pub fn program_exits(shared: &'static Shared) {
     let registers = Registers { sp: &raw const sign as u64, ..Registers::default() };
     if let Ok(access) = Access::enter(shared, &registers, &sign) {
         access.shared.threads.note_exit(access.shared);
-    }
-}
-
-/// Follows the address range of a block's heap. Every new lease of numbers tells the ledger.
-#[inline(always)]
-pub(crate) fn note_range(access: &mut Access, block: &NewBlock, actual: usize) {
-    let (low, high) = (block.address, block.address.wrapping_add(actual));
-    if let Some(range) = access.state.ranges.get_mut(usize::from(block.heap)) {
-        range.below_low = range.below_low.max(!low);
-        range.high = range.high.max(high);
     }
 }

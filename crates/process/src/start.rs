@@ -40,7 +40,7 @@ use heapledger_format::{FreeDepth, SectionKind};
 use heapledger_linux::memory::PATH_BYTES_MAX;
 use heapledger_linux::syscall::{self, open_flag};
 use heapledger_linux::text::Text;
-use heapledger_linux::{apart, loader, process, unloading};
+use heapledger_linux::{apart, loader, process, stack, unloading};
 
 /// What the library of hooks knows and the ledger should hold.
 pub struct Hooks<'a> {
@@ -323,6 +323,7 @@ fn look_around(shared: &'static Shared, request: &Request, session: u64, is_told
     // The loader notes where it was entered; what the kernel says is another stack under valgrind.
     let first_stack_end = loader::first_stack_end().unwrap_or_else(|| process::start_stack() as usize);
     shared.first_stack_end.store(first_stack_end, Ordering::Relaxed);
+    stack::find_heap_end();
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::counter::{TALLY_KINDS_AT, TALLY_WORDS};
 use heapledger_format::kind::KIND_LIMIT;
@@ -22,7 +22,8 @@ use crate::frees::Callers;
 use crate::lease::Step;
 use crate::places::{Claimed, OwnedPlace, Places, Reserved};
 use crate::python::Chain;
-use crate::slots::LOCAL_MAX;
+use crate::shared::Shared;
+use crate::slots::{BATCH, LOCAL_MAX};
 use crate::sums::{self, CutWords};
 
 mod forked;
@@ -321,6 +322,30 @@ impl ThreadState {
 }
 
 impl ThreadBooks {
+    /// The batch that was given back first leaves; the warm ones stay.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn give_batch(&mut self, shared: &Shared) {
+        // A handler may jump out of this for good, after any instruction: then all of them are lost, and none is in two places.
+        let kept = self.slot_count.wrapping_sub(BATCH as u32);
+        self.slot_count = 0;
+        compiler_fence(Ordering::Release);
+        if let Some(batch) = self.slots.get(..BATCH) {
+            shared.pool.push(shared, batch);
+        }
+        self.slots.copy_within(BATCH.., 0);
+        compiler_fence(Ordering::Release);
+        self.slot_count = kept;
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop_slot(&mut self) -> Option<Slot> {
+        let count = self.slot_count.checked_sub(1)?;
+        self.slot_count = count;
+        compiler_fence(Ordering::Release); // as in `give_batch`
+        self.slots.get(count as usize).copied()
+    }
+
     /// Notes where a peak lies of which it has just heard: before as many of its last numbers as `events`, which were no part of it.
     #[inline(always)]
     pub(crate) fn note_known_peak(&self, peak_bytes: u64, events: u64) {

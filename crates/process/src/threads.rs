@@ -12,7 +12,8 @@ use crate::places::{Claimed, OwnedPlace, Places, ThreadIds};
 use crate::private::Alone;
 use crate::shared::{PENDING_UPDATES_MAX, Shared};
 use crate::state::{Entered, NewState, StateRoom, ThreadState, change_row};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::mem;
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::section::{thread, thread_state};
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, ThreadRow, Ticks};
@@ -259,11 +260,12 @@ fn retired<'p>(shared: &Shared, mut claimed: Claimed<'p>) -> Claimed<'p> {
 
 /// Ends the affairs of a thread that is gone: what it had leased goes back.
 fn retire(shared: &Shared, mut state: Entered) {
-    let slots = state.slots.get(..state.slot_count as usize).unwrap_or(&[]);
-    for batch in slots.chunks(crate::slots::BATCH) {
+    // First, and then: whoever is left out in the middle (a handler that jumps, a fork) has them in no two places.
+    let count = mem::take(&mut state.slot_count);
+    compiler_fence(Ordering::Release);
+    for batch in state.slots.get(..count as usize).unwrap_or(&[]).chunks(crate::slots::BATCH) {
         shared.pool.push(shared, batch);
     }
-    state.slot_count = 0;
     if state.entries != 0 {
         // Whoever looks after others may have little room on its stack.
         apart::run(&mut || state.end_entries(shared, 0));

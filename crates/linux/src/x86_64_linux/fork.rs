@@ -102,3 +102,111 @@ impl Default for ForkWord {
         Self::new()
     }
 }
+
+/// Whose memory this is: told apart from a child that only borrows it (`vfork`), and must not speak for its parent.
+pub struct Owner {
+    pid: ForkWord,
+}
+
+impl Owner {
+    /// Nobody's yet.
+    pub const fn new() -> Self {
+        Owner { pid: ForkWord::new() }
+    }
+
+    /// It is the calling process's.
+    ///
+    /// # Errors
+    /// As of [`ForkWord::start`]; then nobody is taken for a child that borrows it.
+    pub fn start(&self) -> Result<(), Errno> {
+        self.pid.start(syscall::getpid())
+    }
+
+    /// Whether the calling process only borrows it. A forked child has a copy of its own, from its first question on.
+    pub fn is_borrowed(&self) -> bool {
+        let pid = syscall::getpid();
+        match self.pid.get() {
+            0 => {
+                self.pid.swap(pid);
+                false
+            }
+            // 0: a filter of system calls keeps it from us.
+            owner => pid != 0 && owner != pid,
+        }
+    }
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Counts of threads that are at something at this moment: none in a forked child, which has not those threads.
+pub struct ForkCounts<const COUNT: usize> {
+    page: AtomicUsize,
+    /// Where no page can be had.
+    here: [AtomicU32; COUNT],
+}
+
+impl<const COUNT: usize> ForkCounts<COUNT> {
+    /// All of them 0.
+    pub const fn new() -> Self {
+        const { assert!(COUNT <= PAGE_BYTES / size_of::<AtomicU32>()) };
+        ForkCounts { page: AtomicUsize::new(0), here: [const { AtomicU32::new(0) }; COUNT] }
+    }
+
+    /// The count of this number.
+    pub fn at(&self, number: usize) -> Option<&AtomicU32> {
+        let page = match self.page.load(Ordering::Acquire) {
+            0 => self.map(),
+            page => page,
+        };
+        match page {
+            Self::NONE => self.here.get(number),
+            // SAFETY: a page that stays mapped for ever, in children too (they see zeros), and has room for so many.
+            page => (number < COUNT).then(|| unsafe { &*(page as *const AtomicU32).add(number) }),
+        }
+    }
+
+    /// No page's address.
+    const NONE: usize = 1;
+
+    #[cold]
+    fn map(&self) -> usize {
+        let page = syscall::map_anonymous(PAGE_BYTES).ok();
+        let wiped = page.filter(|page| syscall::advise(*page, PAGE_BYTES, advice::WIPE_ON_FORK).is_ok());
+        let found = wiped.map_or(Self::NONE, |page| page as usize);
+        let known = self.page.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
+        if let Some(page) = page.filter(|_| known.is_err() || wiped.is_none()) {
+            // SAFETY: nobody else has seen the page.
+            unsafe { syscall::unmap(page, PAGE_BYTES) };
+        }
+        known.err().unwrap_or(found)
+    }
+
+    /// One thread more is at it.
+    pub fn enter(&self, number: usize) {
+        if let Some(count) = self.at(number) {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// One fewer: it may have come there before the fork, when it counted elsewhere.
+    pub fn leave(&self, number: usize) {
+        if let Some(count) = self.at(number) {
+            let _ = count.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |count| count.checked_sub(1));
+        }
+    }
+
+    /// How many are at it.
+    pub fn get(&self, number: usize) -> u32 {
+        self.at(number).map_or(0, |count| count.load(Ordering::SeqCst))
+    }
+}
+
+impl<const COUNT: usize> Default for ForkCounts<COUNT> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -7,10 +7,12 @@
 //! What was readable once may be taken away. A thread's own stack is not, as long as the thread runs on it:
 //! between its stack pointer and its end, the range can be believed for good. Nothing beyond the end is ever
 //! believed; there the kernel is asked each time. Of other stacks (coroutines') nobody tells the end: their range
-//! is to be forgotten when memory is given back ([`StackRange::is_own`]).
+//! is to be forgotten when memory is given back ([`StackRange::is_own`]). That glibc makes its heap shorter is no call that
+//! anybody could see; where the heap ends, the C library notes in a word ([`StackRange::is_cut`]).
 
+use crate::loader::modules;
 use crate::syscall;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 /// How far below the known range a stack pointer may be to count as the same stack: 64 MiB.
@@ -47,6 +49,27 @@ impl StackWords {
     }
 }
 
+/// Address of the word in which the C library notes where the heap of `brk` ends (`__curbrk`); 0: it is not known.
+static HEAP_END: AtomicUsize = AtomicUsize::new(0);
+
+/// Looks where the C library notes the end of the heap.
+pub fn find_heap_end() {
+    if let Some(word) = modules().find_map(|module| module.symbol(b"__curbrk")) {
+        HEAP_END.store(word.address, Ordering::Release);
+    }
+}
+
+/// The first page behind the heap of `brk`; 0 if that is not known, or there is none yet.
+fn heap_end() -> usize {
+    let word = HEAP_END.load(Ordering::Acquire) as *mut usize;
+    if word.is_null() {
+        return 0;
+    }
+    // SAFETY: a word of the C library's, which stays; `brk` writes there at any time.
+    let end = unsafe { AtomicUsize::from_ptr(word) }.load(Ordering::Relaxed);
+    end.checked_next_multiple_of(PAGE).unwrap_or(0)
+}
+
 /// A thread's stack pointer is at most so far from the end of its stack when it is first seen: 16 MiB.
 const FIRST_SEEN_PAGES_MAX: usize = 4096;
 
@@ -72,6 +95,15 @@ impl StackRange {
     #[inline(always)]
     pub fn is_own(&self) -> bool {
         self.end != 0
+    }
+
+    /// Whether the heap has become shorter since, and ends within the range: what lies behind that is gone.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut_by(heap_end())
+    }
+
+    fn is_cut_by(&self, heap_end: usize) -> bool {
+        self.low < heap_end && heap_end < self.high
     }
 
     /// Whether `address` is in the known range.
@@ -186,5 +218,16 @@ mod tests {
         assert!(!StackRange::of_thread(memory + 16, memory + 4 * PAGE).is_own(), "not to be read to its end");
         assert!(!StackRange::of_thread(memory + 16, memory).is_own(), "the end lies below");
         assert!(!range.holds(memory + 3 * PAGE));
+    }
+
+    #[test]
+    fn a_range_in_which_the_heap_ends_is_cut() {
+        find_heap_end();
+        assert!(heap_end() != 0, "the C library has a word for that");
+        let end = 64 * PAGE;
+        let range = |low, high| StackRange { low, high, end: 0 };
+        assert!(range(end - PAGE, end + PAGE).is_cut_by(end));
+        assert!(!range(end - PAGE, end).is_cut_by(end), "up to there");
+        assert!(!range(end, end + PAGE).is_cut_by(end), "behind it lies another one");
     }
 }

@@ -1,0 +1,307 @@
+// What few programs do, each with a word that asks for it: calls that are left for good in the middle of the recorder, children that borrow
+// their parent's memory, memory that goes away unseen. It prints what it has come to, and ends with 0 if all is as without heapledger.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                      \
+    do {                                                                      \
+        if (!(condition)) {                                                   \
+            dprintf(2, "line %d: %s\n", __LINE__, #condition);                \
+            _exit(1);                                                         \
+        }                                                                     \
+    } while (0)
+
+static void *opaque(void *p)
+{
+    __asm__ volatile("" : "+r"(p) : : "memory");
+    return p;
+}
+
+// Where the library's code lies; nowhere without it.
+static uintptr_t library[2];
+
+static void find_library(void)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof line, maps))
+        if (strstr(line, "libheapledger") && strstr(line, "r-xp"))
+            CHECK(sscanf(line, "%lx-%lx", &library[0], &library[1]) == 2);
+    fclose(maps);
+}
+
+static int is_inside(void *context)
+{
+    uintptr_t at = (uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    return at >= library[0] && at < library[1];
+}
+
+static void every(int microseconds, void (*handler)(int, siginfo_t *, void *))
+{
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    struct itimerval often = {{0, microseconds}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+}
+
+enum { BLOCKS = 4096, JUMPS = 1500, RESIZED = 300 };
+
+static sigjmp_buf back;
+static volatile sig_atomic_t armed;
+static volatile long jumped;
+
+static void jumps(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info;
+    if (armed && is_inside(context)) {
+        jumped++;
+        siglongjmp(back, 1);
+    }
+}
+
+// A handler leaves the recorder for good, wherever it is, when a block is freed. Then blocks are had and freed as ever.
+static int jump(void)
+{
+    static void *volatile blocks[BLOCKS];
+    volatile int n, turn;
+    every(50, jumps);
+    for (turn = 0; library[0] != 0 && jumped < JUMPS && turn < 2000; turn++) {
+        for (n = 0; n < BLOCKS; n++)
+            blocks[n] = opaque(malloc(100));
+        for (n = 0; n < BLOCKS; n++) {
+            if (sigsetjmp(back, 1) == 0) {
+                armed = 1;
+                free(blocks[n]);
+            }
+            armed = 0;
+        }
+    }
+    every(0, jumps);
+    for (n = 0; n < BLOCKS; n++)
+        CHECK((blocks[n] = opaque(malloc(77))) != NULL);
+    for (n = 0; n < BLOCKS; n++)
+        free(blocks[n]);
+    return 0;
+}
+
+static void *resized[RESIZED];
+static volatile int next_resized;
+
+static void resizes(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info;
+    if (is_inside(context) && next_resized < RESIZED) {
+        int own = next_resized++; // another signal may come meanwhile
+        resized[own] = realloc(resized[own], 5000);
+    }
+}
+
+// A handler resizes blocks in the middle of the recorder.
+static int resize(void)
+{
+    static void *blocks[512];
+    for (int i = 0; i < RESIZED; i++)
+        resized[i] = opaque(malloc(50));
+    every(50, resizes);
+    for (int turn = 0; library[0] != 0 && next_resized < RESIZED && turn < 100000; turn++) {
+        for (int i = 0; i < 512; i++)
+            blocks[i] = opaque(malloc(100));
+        for (int i = 0; i < 512; i++)
+            free(blocks[i]);
+    }
+    every(0, resizes);
+    for (int i = 0; i < RESIZED; i++)
+        free(resized[i]);
+    return 0;
+}
+
+static void *borrower(void *none)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        free(opaque(malloc(33)));
+        _exit(0);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    void *blocks[300];
+    for (int turn = 0; turn < 60; turn++) {
+        for (int i = 0; i < 300; i++)
+            CHECK((blocks[i] = opaque(malloc(40 + (size_t)i))) != NULL);
+        for (int i = 0; i < 300; i++)
+            free(blocks[i]);
+    }
+    return none;
+}
+
+// Threads whose first block is had by a child that borrows their memory: 8 * 40 of them, each with 18,000 blocks and the child's one.
+static int first(void)
+{
+    pthread_t threads[8];
+    for (int turn = 0; turn < 40; turn++) {
+        for (int i = 0; i < 8; i++)
+            CHECK(pthread_create(&threads[i], NULL, borrower, NULL) == 0);
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+    }
+    return 0;
+}
+
+static void recovers(int signal)
+{
+    (void)signal;
+    siglongjmp(back, 1);
+}
+
+static int recovered;
+
+static void fault(void)
+{
+    if (sigsetjmp(back, 1) == 0)
+        *(volatile int *)opaque(NULL) = 1;
+    else
+        recovered++;
+}
+
+// A child that borrows the memory sets a handler, and limits itself; its parent's handler and room are its own as before.
+static int handler(void)
+{
+    struct sigaction action = {.sa_handler = recovers}, now;
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    fault();
+    pid_t child = vfork();
+    if (child == 0) {
+        struct rlimit limit = {1L << 40, 1L << 40};
+        signal(SIGSEGV, SIG_DFL);
+        sigaction(SIGBUS, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+        setrlimit(RLIMIT_AS, &limit);
+        _exit(0);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == recovers);
+    CHECK(sigaction(SIGBUS, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
+    fault();
+    for (int i = 0; i < 100; i++)
+        CHECK(opaque(malloc(5000)) != NULL);
+    printf("%d recovered\n", recovered);
+    return 0;
+}
+
+static long mapped_bytes(void)
+{
+    char text[64];
+    int file = open("/proc/self/statm", O_RDONLY);
+    ssize_t read_bytes = read(file, text, sizeof text - 1);
+    close(file);
+    CHECK(read_bytes > 0);
+    text[read_bytes] = 0;
+    return atol(text) * 4096;
+}
+
+// A block of 200 MiB is moved where the address space has room for nothing else.
+static int move(void)
+{
+    enum { KEPT = 4096 };
+    size_t bytes = (size_t)200 << 20;
+    unsigned char *block = malloc(bytes);
+    CHECK(block != NULL);
+    memset(block, 0, bytes);
+    for (int i = 0; i < KEPT; i++)
+        block[i] = (unsigned char)(i * 7 + 1);
+    for (int i = 0; i < 5; i++) { // the ledger makes room, once it knows
+        struct rlimit limit = {(rlim_t)mapped_bytes() + (1 << 20), RLIM_INFINITY};
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    }
+    unsigned char *moved = realloc(block, bytes + (512 << 10));
+    if (moved == NULL)
+        moved = block;
+    for (int i = 0; i < KEPT; i++)
+        CHECK(moved[i] == (unsigned char)(i * 7 + 1));
+    return 0;
+}
+
+// Calls that give no block.
+static int refuse(void)
+{
+    void *block = opaque(malloc(100));
+    for (int i = 0; i < 1000; i++)
+        CHECK(realloc(block, (size_t)1 << 62) == NULL);
+    free(block);
+    return 0;
+}
+
+// Code without tables, which holds any number in rbp.
+void *allocate_with(void *rbp, size_t bytes);
+__asm__(".pushsection .text.no_tables,\"ax\",@progbits\n"
+        ".globl allocate_with\n"
+        ".type allocate_with,@function\n"
+        "allocate_with:\n"
+        "    push %rbp\n"
+        "    mov %rdi, %rbp\n"
+        "    mov %rsi, %rdi\n"
+        "    call malloc@PLT\n"
+        "    pop %rbp\n"
+        "    ret\n"
+        ".size allocate_with, .-allocate_with\n"
+        ".popsection");
+
+static ucontext_t outside, inside;
+
+static void shrinking(void)
+{
+    enum { COUNT = 60, BYTES = 8000 };
+    void *blocks[COUNT];
+    free(opaque(malloc(10)));
+    for (int i = 0; i < COUNT; i++)
+        memset(blocks[i] = opaque(malloc(BYTES)), 0, BYTES);
+    void *above = (void *)(((uintptr_t)blocks[COUNT - 1] + BYTES / 2) & ~(uintptr_t)15);
+    for (int i = 0; i < 3; i++)
+        free(allocate_with(above, 10));
+    for (int i = COUNT; i-- > 0;)
+        free(blocks[i]);
+    printf("%s\n", (char *)sbrk(0) <= (char *)above ? "gone" : "still there");
+    for (int i = 0; i < 3; i++)
+        free(allocate_with(above, 10));
+}
+
+// On a stack from the heap: the heap above it becomes shorter, and what was readable is not.
+static int shrink(void)
+{
+    enum { STACK_BYTES = 64 << 10 };
+    CHECK(getcontext(&inside) == 0);
+    inside.uc_stack.ss_sp = malloc(STACK_BYTES);
+    inside.uc_stack.ss_size = STACK_BYTES;
+    inside.uc_link = &outside;
+    makecontext(&inside, shrinking, 0);
+    CHECK(swapcontext(&outside, &inside) == 0);
+    return 0;
+}
+
+int main(int count, char **words)
+{
+    static const struct {
+        const char *word;
+        int (*act)(void);
+    } acts[] = {{"jump", jump},       {"resize", resize}, {"first", first},  {"handler", handler},
+                {"move", move},       {"refuse", refuse}, {"shrink", shrink}};
+    find_library();
+    for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
+        if (strcmp(words[1], acts[i].word) == 0) {
+            int status = acts[i].act();
+            fflush(stdout);
+            _exit(status); // blocks of the C library stay as they are
+        }
+    return 2;
+}

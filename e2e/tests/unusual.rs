@@ -1,0 +1,114 @@
+//! What few programs do, and what must not become of them: `e2e/guests/unusual.c`.
+
+use std::path::PathBuf;
+
+use heapledger_e2e::ledger::Stats;
+use heapledger_e2e::process::{self, Ran};
+use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, root};
+use heapledger_e2e::tracked::under_run;
+use heapledger_e2e::{Result, check};
+
+const LEVELS: [&str; 4] = ["--guard=off", "--guard=light", "--guard=full", "--guard=page"];
+
+/// The program, in a place of the test's own.
+struct Unusual {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+impl Unusual {
+    fn built() -> Result<Unusual> {
+        let scratch = Scratch::new();
+        let program = scratch.path("unusual");
+        let mut compile = command("gcc");
+        compile.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
+        process::run(compile.arg(root().join("e2e/guests/unusual.c")))?.good()?;
+        Ok(Unusual { scratch, program })
+    }
+
+    /// What it does with a word, which ends as it does without us, and what its ledger says.
+    fn does(&self, word: &str, level: &str) -> Result<(Ran, Stats)> {
+        let words = [word.to_owned()];
+        let plain = process::run(command(&self.program).args(&words))?.good()?;
+        let name = format!("{word}{level}");
+        let ran = process::run(&mut under_run(&self.scratch, &name, &[level], &self.program, &words))?.good()?;
+        check!(ran.out() == plain.out(), "{word} with {level}: {ran}, and not {plain}");
+        Ok((ran, Stats::of(self.scratch.path(&format!("{name}.hl")))?))
+    }
+}
+
+fn losses(stats: &Stats, name: &str) -> u64 {
+    stats.losses().get(name).copied().unwrap_or(0)
+}
+
+/// Places of records are in no two lists, whatever a handler jumps out of: records would be written over each other, or anywhere.
+#[test]
+fn a_handler_may_leave_the_recorder_for_good() -> Result {
+    let (_, stats) = Unusual::built()?.does("jump", "--guard=off")?;
+    check!(stats.number("allocations") > 4096, "nothing was recorded");
+    Ok(())
+}
+
+/// The new block is in no ledger, and the old one stays there: both are said.
+#[test]
+fn a_block_that_is_resized_within_the_recorder_is_lost_twice() -> Result {
+    let (_, stats) = Unusual::built()?.does("resize", "--guard=off")?;
+    let lost = ["lost_busy", "frees_busy"].map(|name| losses(&stats, name));
+    check!(lost[0] > 0 && lost[0] == lost[1], "{lost:?}");
+    Ok(())
+}
+
+/// The child's thread is another one, which ends.
+#[test]
+fn a_thread_whose_first_block_a_vfork_child_has_is_recorded_as_others() -> Result {
+    const THREADS: u64 = 8 * 40;
+    let (_, stats) = Unusual::built()?.does("first", "--guard=off")?;
+    let blocks = THREADS * (60 * 300 + 1);
+    let found = stats.number("allocations");
+    // The C library has some for its threads and for reading a file.
+    check!((blocks..blocks + 2 * THREADS + 20).contains(&found), "{found} blocks, and not {blocks}");
+    Ok(())
+}
+
+#[test]
+fn what_a_vfork_child_sets_is_its_own() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS {
+        let (_, stats) = unusual.does("handler", level)?;
+        let less = losses(&stats, "guarded_less");
+        check!(less == 0, "{level}: {less} blocks were guarded less, because a child has limited itself");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_block_that_cannot_be_dressed_when_it_has_moved_has_its_bytes() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS {
+        unusual.does("move", level)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn calls_that_give_no_block_are_none_that_is_guarded_less() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS {
+        let (_, stats) = unusual.does("refuse", level)?;
+        let less = losses(&stats, "guarded_less");
+        check!(less == 0, "{level}: {less}");
+    }
+    Ok(())
+}
+
+/// glibc gives back the end of its heap without a call that anybody could see.
+#[test]
+fn what_was_readable_above_a_stack_may_be_gone() -> Result {
+    let unusual = Unusual::built()?;
+    for level in ["--guard=off", "--guard=light"] {
+        let (ran, _) = unusual.does("shrink", level)?;
+        check!(ran.out() == "gone\n", "{ran}");
+    }
+    Ok(())
+}
