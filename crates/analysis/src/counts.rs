@@ -65,6 +65,7 @@ impl Counts {
         let fresh = || Counts::new(site_limit);
         let mut folded = fold::fold(ledger, filter, workers, &fresh, progress)?;
         folded.sum.end_run();
+        folded.sum.extents.end_run();
         Ok((folded.sum, folded.in_flight))
     }
 

@@ -47,8 +47,8 @@ impl Extents {
         self.last.1 = (low.min(entry.address), high.max(entry.address.saturating_add(bytes)));
     }
 
-    /// Enters where the last blocks were.
-    fn end_run(&mut self) {
+    /// Enters where the last blocks were: before anything is asked.
+    pub(crate) fn end_run(&mut self) {
         let (region, ends) = self.last;
         self.last.1 = (u64::MAX, 0);
         self.enter(region, ends);

@@ -223,6 +223,11 @@ fn glibcs_heaps_are_as_large_as_their_parts_and_have_headers() {
     let parts: Vec<Option<u64>> = summary.heaps.iter().map(|heap| heap.parts_bytes).collect();
     assert_eq!(parts, [None, Some(0x1000 + 508 + 508), Some((1 << 20) + 8 + 16)]);
     assert_eq!(summary.headers_bytes, Some(5 * 8 + 16));
+    // Also where the last block of all lies there.
+    let mut alone = Builder::new();
+    alone.heap("brk heap", 0, 0).heap("arenas", arena, arena + 0x2000).entry(block(0, 1, arena + 0xb70, 500));
+    let parts = Made::new("alone", &alone).summary(0).heaps.iter().map(|heap| heap.parts_bytes).collect::<Vec<_>>();
+    assert_eq!(parts, [None, Some(508)]);
     // One block of another allocator, and nobody knows.
     builder.heap("libjemalloc.so.2", 0, 0).entry(block(6, 3, 0x20_0000, 10));
     assert_eq!(Made::new("other", &builder).summary(0).headers_bytes, None);

@@ -1,6 +1,7 @@
 //! Callgrind's format, version 1, for `callgrind_annotate` and KCachegrind: figures by function and line, and along calls.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::io::{self, Write};
 
 use heapledger_analysis::tree::{Amounts, Measure};
@@ -90,7 +91,11 @@ impl Grind {
             let total = totals[node];
             totals[merged.parents[node] as usize] += total;
         }
-        let mut above = HashSet::new();
+        let call = |node: usize| {
+            let (caller, callee) = (merged.frames[merged.parents[node] as usize], merged.frames[node]);
+            (caller, callee.function)
+        };
+        let repeated = repeated(&merged.parents, call);
         for (node, frame) in merged.frames.iter().copied().enumerate().skip(1) {
             if !merged.own[node][0].is_zero() {
                 *functions[frame.function as usize].own.entry(frame.line).or_default() += merged.own[node][0];
@@ -99,25 +104,56 @@ impl Grind {
             if parent == 0 {
                 continue;
             }
-            let call = |node: usize| {
-                let (caller, callee) = (merged.frames[merged.parents[node] as usize], merged.frames[node]);
-                (caller, callee.function)
-            };
-            // In a recursion what is below has been counted by the outer one of two same calls.
-            above.clear();
-            let mut at = parent;
-            while merged.parents[at] != 0 {
-                above.insert(call(at));
-                at = merged.parents[at] as usize;
-            }
             let (caller, callee) = call(node);
-            if !above.contains(&(caller, callee)) {
+            // In a recursion what is below has been counted by the outer one of two same calls.
+            if !repeated[node] {
                 let calls = &mut functions[caller.function as usize].calls;
                 calls.entry((caller.line, callee)).or_insert((frame.line, Amounts::default())).1 += totals[node];
             }
         }
         Grind { keys, functions }
     }
+}
+
+/// Of each node whether the call that leads to it is made further out as well. Nodes have a parent of a lower number, the first is the root,
+/// to whose children nobody calls.
+fn repeated<Call: Eq + Hash>(parents: &[u32], call: impl Fn(usize) -> Call) -> Vec<bool> {
+    // The first child of each, and its next sibling; 0: none.
+    let (mut first, mut next) = (vec![0u32; parents.len()], vec![0u32; parents.len()]);
+    for node in (1..parents.len()).rev() {
+        let parent = parents[node] as usize;
+        next[node] = first[parent];
+        first[parent] = node as u32;
+    }
+    let mut repeated = vec![false; parents.len()];
+    // Calls on the way from the root.
+    let mut open: HashMap<Call, u32> = HashMap::new();
+    let mut at = first.first().map_or(0, |node| *node as usize);
+    while at != 0 {
+        if parents[at] != 0 {
+            let count = open.entry(call(at)).or_default();
+            repeated[at] = *count != 0;
+            *count += 1;
+        }
+        if first[at] != 0 {
+            at = first[at] as usize;
+            continue;
+        }
+        // Back to where there is another way.
+        while at != 0 {
+            if parents[at] != 0
+                && let Some(count) = open.get_mut(&call(at))
+            {
+                *count -= 1;
+            }
+            if next[at] != 0 {
+                at = next[at] as usize;
+                break;
+            }
+            at = parents[at] as usize;
+        }
+    }
+    repeated
 }
 
 fn costs(columns: &[ValueColumn], amounts: &Amounts) -> String {
@@ -174,4 +210,32 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_where_one_further_out_is_the_same() {
+        // main calls a, that b, that a, that b; main calls b, that a; each node with its parent and its function.
+        let nodes =
+            [(0, ""), (0, "main"), (1, "a"), (2, "b"), (3, "a"), (4, "b"), (1, "b"), (6, "a"), (0, "a"), (8, "b")];
+        let parents = nodes.map(|(parent, _)| parent);
+        let call = |node: usize| (nodes[parents[node] as usize].1, nodes[node].1);
+        let mut expected = [false; 10];
+        expected[5] = true; // a calls b, as two further out
+        assert_eq!(repeated(&parents, call), expected);
+        assert!(repeated(&[], call).is_empty());
+        assert_eq!(repeated(&[0], call), [false]);
+    }
+
+    #[test]
+    fn deep_stacks_take_no_longer_for_each_frame() {
+        const DEPTH: u32 = 2_000_000;
+        let parents: Vec<u32> = (0..DEPTH).map(|node| node.saturating_sub(1)).collect();
+        // In a recursion of one function all calls but the first are repeated.
+        let all = repeated(&parents, |_| 0);
+        assert_eq!(all.iter().filter(|repeated| **repeated).count(), DEPTH as usize - 3);
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) const FORMAT: ExportFormat = ExportFormat {
 const VERSION: u32 = 0x0001_0400;
 const FILE_VERSION: u32 = 3;
 
+/// Most lines of blocks: some 3 GB.
+const BLOCKS_MAX: u64 = 1 << 28;
 /// Lines that are written together.
 const LINES: u64 = 1024;
 
@@ -130,6 +132,12 @@ fn repeated(out: &mut dyn Write, line: &str, times: u64) -> io::Result<()> {
     out.write_all(many.as_bytes().get(..rest).unwrap_or_default())
 }
 
+fn too_many() -> io::Error {
+    io::Error::other(format!(
+        "heaptrack's form has a line for each block, and there are more than {BLOCKS_MAX}: use another one"
+    ))
+}
+
 fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "v {VERSION:x} {FILE_VERSION:x}")?;
     writeln!(out, "X {}", &profile.about.command())?;
@@ -137,8 +145,9 @@ fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# {}", &remark)?;
     }
     let mut numbers = Numbers { texts: HashMap::new(), places: HashMap::new(), traces: HashMap::new() };
-    let mut next = 0u64;
+    let (mut next, mut left) = (0u64, BLOCKS_MAX);
     let mut put = |out: &mut dyn Write, part: StackBlocks| -> io::Result<()> {
+        left = left.checked_sub(part.blocks).ok_or_else(too_many)?;
         let trace = numbers.trace(profile, out, part.node)?;
         writeln!(out, "a {:x} {trace:x}", part.size)?;
         repeated(out, &format!("+ {next:x}\n"), part.blocks)?;

@@ -274,7 +274,8 @@ impl MemoryImage {
             let Some(name) = names.next() else { break };
             let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
             let is_first_page = codec.word(note, at + 2 * word) == 0;
-            if is_first_page && name.ends_with(ending::LIVE.as_bytes()) {
+            // Only the first one is asked for; forged lists may have any number.
+            if is_first_page && self.ledgers.is_empty() && name.ends_with(ending::LIVE.as_bytes()) {
                 let path = PathBuf::from(OsString::from_vec(name.to_vec()));
                 self.ledgers.push(MappedLedger { address: codec.word(note, at), path });
             }

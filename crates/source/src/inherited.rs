@@ -7,7 +7,9 @@ use heapledger_format::session::process as key;
 use crate::SourceError;
 use crate::ledger::Ledger;
 
-/// Most rows that are read.
+/// Most cuts: a row for each thread.
+const CUTS_MAX: u64 = 1 << 16;
+/// Most rows that are read, and told of one by one.
 const ROWS_MAX: u64 = u32::MAX as u64;
 
 /// Where a child's ledger begins.
@@ -37,7 +39,7 @@ impl Ledger {
         let Some(parent_id) = process.text(key::PARENT_ID).as_deref().and_then(id_of) else { return Ok(None) };
         let unix_ns = process.number(key::FORKED_UNIX_NS).unwrap_or(self.header().start_unix_ns);
         let (codec, mut cuts) = (self.header().codec, Vec::new());
-        self.each_row(SectionKind::Cut, ForkCut::bytes(codec.word), ROWS_MAX, &mut |_, element| {
+        self.each_row(SectionKind::Cut, ForkCut::bytes(codec.word), CUTS_MAX, &mut |_, element| {
             cuts.push(ForkCut::read(codec, element));
             Ok(())
         })?;

@@ -12,6 +12,8 @@ use crate::ledger::{Ledger, Store};
 
 /// Most labels that are read: numbers are 20 bits wide in the history.
 const LABELS_MAX: u64 = 1 << 20;
+/// Most bytes of their texts: a forged ledger may have the same ones a million times.
+const TEXTS_BYTES_MAX: usize = 256 << 20;
 /// Most labels around one that count.
 const DEPTH_MAX: usize = 64;
 
@@ -112,15 +114,23 @@ impl Ledger {
         let codec = self.header().codec;
         let mut rows: BTreeMap<u32, LabelRow> = BTreeMap::new();
         let needed = Label::bytes(codec.word);
+        let (mut left, mut wrong) = (TEXTS_BYTES_MAX, 0);
         self.each_row(SectionKind::Labels, needed, LABELS_MAX, &mut |row, element| {
             let text = |at: u32, bytes: u16| self.text_at(at.into(), bytes.min(TEXT_BYTES_MAX).into());
             // Label 0 is no label.
             if let Some(label) = Label::read(codec, element).filter(|_| row != 0) {
                 let (key, value) = (text(label.key_at, label.key_bytes)?, text(label.value_at, label.value_bytes)?);
-                rows.insert(row, LabelRow { parent: label.parent, key, value });
+                match left.checked_sub(key.len() + value.len()) {
+                    Some(rest) => {
+                        left = rest;
+                        rows.insert(row, LabelRow { parent: label.parent, key, value });
+                    }
+                    None => wrong += 1,
+                }
             }
             Ok(())
         })?;
+        self.count_wrong(wrong);
         Ok(Labels { rows })
     }
 }

@@ -20,6 +20,8 @@ const ALIGN_BYTES: usize = 4;
 const PAGE_BYTES: u64 = 4096;
 /// Most hits that are looked into: text may hold the magic a million times.
 const HITS_MAX: usize = 10_000;
+/// Most segments that are looked at for all hits together: for each hit all of them are. A forged file may have any number of both.
+const SEGMENTS_MAX: usize = 100_000_000;
 
 /// What a recorded program leaves in a page of private memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,14 +66,18 @@ pub(crate) fn search(
     each: &mut dyn FnMut(Hit) -> bool,
 ) -> Result<(), SourceError> {
     let mut hits = 0;
+    let hits_max = (SEGMENTS_MAX / image.segments.len().max(1)).min(HITS_MAX);
+    // Forged segments may be the same part of the file, over and over.
+    let mut left = if file.is_in_parts() { u64::MAX } else { file.metadata()?.len() };
     let mut segments: Vec<_> = image.segments.iter().filter(|segment| segment.writable).collect();
     segments.sort_by_key(|segment| segment.bytes);
     for segment in segments {
-        let part = FilePiece { at: segment.address, bytes: segment.bytes, place: segment.place };
+        let part = FilePiece { at: segment.address, bytes: segment.bytes.min(left), place: segment.place };
+        left -= part.bytes;
         let more = through(file, part, &mut |address| {
             hits += 1;
             let kept = look(file, image, address)?;
-            Ok(hits < HITS_MAX && kept.is_none_or(&mut *each))
+            Ok(hits < hits_max && kept.is_none_or(&mut *each))
         })?;
         if !more {
             break;

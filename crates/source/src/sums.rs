@@ -14,8 +14,10 @@ use crate::SourceError;
 use crate::ledger::Ledger;
 use crate::records::{Elements, Walk};
 
-/// Most rows that are read.
-const ROWS_MAX: u64 = u32::MAX as u64;
+/// Most sums that are read: four times what a recorder has.
+const ROWS_MAX: u64 = 1 << 22;
+/// Most cuts: a row for each thread.
+const CUTS_MAX: u64 = 1 << 16;
 
 /// What was freed of a call site over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +151,7 @@ impl Ledger {
             return Ok(None);
         }
         let (codec, mut cuts) = (self.header().codec, Vec::new());
-        self.each_row(SectionKind::PeakCuts, PeakCut::bytes(codec.word), ROWS_MAX, &mut |_, element| {
+        self.each_row(SectionKind::PeakCuts, PeakCut::bytes(codec.word), CUTS_MAX, &mut |_, element| {
             cuts.push(PeakCut::read(codec, element));
             Ok(())
         })?;
