@@ -136,8 +136,18 @@ fn a_program_is_recorded_wherever_it_waits() -> Result {
         check_totals(&stats, &[])?;
         let notes = process::run(command(heapledger()).args(["stats", "--json"]).arg(&ledger))?.good()?.out();
         check!(notes.contains("\"attached\"") && notes.contains("Recorded since attach"), "{way}: {notes}");
+        check_says_end(&ledger, way)?;
         check!(scratch.unfinished().is_empty(), "{way}: {:?}", scratch.unfinished());
     }
+    Ok(())
+}
+
+/// Its program wrote it at its end, and no other moment is spoken of.
+fn check_says_end(ledger: &Path, way: &str) -> Result {
+    let limits = ["check", "--max-live", "1G", "--max-leaked", "1G"];
+    let said = process::run(command(heapledger()).args(limits).arg(ledger))?.good()?.out();
+    check!(said.contains("live at the end") && said.contains("not freed at the end"), "{way}: {said}");
+    check!(!said.contains("copied"), "{way}: {said}");
     Ok(())
 }
 

@@ -85,6 +85,11 @@ impl Identity {
         self.run.moment.as_deref() == Some(key::AT_END)
     }
 
+    /// Whether it is a copy of a moment after which the program went on.
+    pub fn is_midway(&self) -> bool {
+        self.copied && !self.is_of_end()
+    }
+
     /// What `ledger` says.
     pub fn of(ledger: &Ledger) -> Identity {
         let process = ledger.process();

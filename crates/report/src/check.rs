@@ -259,11 +259,11 @@ fn name(figure: Figure, summary: &Summary) -> &'static str {
     match figure {
         Figure::Live | Figure::LiveBlocks | Figure::LiveGrowth => match () {
             () if identity.running => "live now",
-            () if identity.copied => "live when this was copied",
+            () if identity.is_midway() => "live when this was copied",
             () if identity.taken.is_some() => "live at the snapshot",
             () => "live at the end",
         },
-        Figure::Leaked if identity.copied => "not freed when this was copied",
+        Figure::Leaked if identity.is_midway() => "not freed when this was copied",
         Figure::Leaked if identity.taken.is_some() => "not freed at the snapshot",
         Figure::Leaked => "not freed at the end",
         Figure::Peak | Figure::PeakGrowth => "peak",

@@ -184,7 +184,7 @@ impl Look {
 pub fn ending_words(identity: &Identity) -> String {
     match (identity.exit, identity.signal) {
         _ if identity.replaced => "went on as another program".to_owned(),
-        _ if identity.copied && !identity.is_of_end() => "as it was when this was copied".to_owned(),
+        _ if identity.is_midway() => "as it was when this was copied".to_owned(),
         (Some(status), _) => format!("ended with status {status}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => String::new(),

@@ -128,7 +128,7 @@ pub(crate) fn program(identity: &Identity, at: Clock) -> (Vec<String>, Option<St
     let after = identity.wall_ns.or_else(|| at.span_ns()).map(span);
     let after = |word: &str| after.as_ref().map_or_else(String::new, |after| format!(" {word} {after}"));
     let end = match (identity.exit, identity.signal) {
-        _ if identity.copied && !identity.is_of_end() => {
+        _ if identity.is_midway() => {
             let word = if identity.copied_unix_ns.is_some() { "after" } else { "after at least" };
             format!("as it was when this was copied{}", after(word))
         }
@@ -350,7 +350,7 @@ fn thread(totals: &ThreadTotals, summary: &Summary) -> Vec<Cell> {
     let (known, end) = match &totals.thread {
         Some(thread) => {
             let identity = &summary.identity;
-            let goes_on = identity.running || identity.copied || identity.taken.is_some();
+            let goes_on = identity.running || identity.is_midway() || identity.taken.is_some();
             let state = match (thread.state, summary.thread_ended_by_ns(thread)) {
                 (ThreadState::Gone, Some(ns)) => format!("by {}", span(ns)),
                 (ThreadState::Gone, None) => "gone".to_owned(),
