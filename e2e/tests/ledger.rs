@@ -185,6 +185,40 @@ fn max_ledger_is_kept() -> Result {
     Ok(())
 }
 
+const FREES: &str = r#"
+#include <stdlib.h>
+
+static void *all[200000];
+
+int main(void) {
+    for (int i = 0; i < 200000; i++)
+        all[i] = malloc(16);
+    for (int i = 0; i < 200000; i++)
+        free(all[i]);
+    return 0;
+}
+"#;
+
+/// A longer history is no help to a ledger that is full.
+#[test]
+fn of_frees_without_room_a_full_ledger_says_to_make_it_larger() -> Result {
+    let scratch = Scratch::new();
+    let (code, program) = (scratch.path("frees.c"), scratch.path("frees"));
+    fs::write(&code, FREES).map_err(|error| error.to_string())?;
+    process::run(command("gcc").args(["-O0", "-o"]).arg(&program).arg(&code))?.good()?;
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &["--max-ledger", "1M"], &program, &[]))?;
+    let said = process::run(command(heapledger()).arg("stats").arg(scratch.path("x.hl")))?.good()?.out();
+    let of_frees = said.lines().find(|line| line.contains("frees are not in the history"));
+    check!(
+        of_frees.is_some_and(|line| line.contains("run --ledger-dir DIR") && line.contains("--max-ledger SIZE")),
+        "{said}"
+    );
+    check!(!said.contains("--history N"), "{said}");
+    let stats = Stats::of(scratch.path("x.hl"))?;
+    check!(stats.losses().get("history_lost").is_some_and(|lost| *lost > 1000), "{:?}", stats.losses());
+    Ok(())
+}
+
 /// `standing`, under `heapledger run` or by hand; its input is a pipe.
 fn stand(command: &mut Command) -> Result<Running> {
     let running = process::start(command.stdin(Stdio::piped()))?;

@@ -34,6 +34,8 @@ pub enum Note {
     CopiedSometime,
     /// A loss that the recorder counted.
     Loss(TallyCounter, u64),
+    /// Frees that the history has not, and no longer one would have: the ledger had no room for it.
+    HistoryWithoutRoom(u64),
     /// Call stacks that firmware has found by a scan of the stack: frames in them may be of earlier calls.
     ScannedStacks(u64),
     /// Elements that were being written when they were read.
@@ -183,11 +185,24 @@ const LOSSES: &[TallyCounter] = &[
 const LEDGER_BYTES_OF_AN_ENTRY: u64 = 8 * 64;
 /// Entries of the history if nothing was asked for: a small ledger has fewer, and nobody wonders.
 const HISTORY_DEFAULT: u64 = 65_536;
+/// The key of a ledger under which it says how many entries were asked for.
+const HISTORY_ASKED: &str = "history";
+
+/// How many frees the history may hold, in this ledger.
+fn history_room(ledger: &Ledger) -> u64 {
+    ledger.header().section(SectionKind::History).map_or(0, |section| section.capacity)
+}
+
+/// Whether the ledger could not give the history what was asked for, or nothing at all.
+fn history_is_short(ledger: &Ledger) -> Result<bool, SourceError> {
+    let asked = ledger.process().number(HISTORY_ASKED).unwrap_or(0);
+    Ok(history_room(ledger) < asked || ledger.count(SectionKind::History)? == 0)
+}
 
 fn history_cut(ledger: &Ledger) -> Option<Note> {
-    let figure = |key| std::str::from_utf8(ledger.process().get(key)?).ok()?.parse::<u64>().ok();
-    let asked = figure("history").filter(|asked| *asked != HISTORY_DEFAULT && records_frees(ledger))?;
-    let room = ledger.header().section(SectionKind::History).map_or(0, |section| section.capacity);
+    let figure = |key| ledger.process().number(key);
+    let asked = figure(HISTORY_ASKED).filter(|asked| *asked != HISTORY_DEFAULT && records_frees(ledger))?;
+    let room = history_room(ledger);
     let needed = asked.saturating_mul(LEDGER_BYTES_OF_AN_ENTRY);
     let max_ledger = Some(needed).filter(|needed| figure("max_ledger").unwrap_or(0) < *needed);
     (room < asked).then_some(Note::HistoryCut { asked, room, max_ledger })
@@ -240,9 +255,11 @@ impl Seen {
         };
         let losses = losses.map(|counter| (*counter, count(*counter))).filter(|(_, count)| *count != 0);
         let is_of_chip = ledger.is_of_chip();
+        let without_room = header.state == State::Full || history_is_short(ledger)?;
         notes.extend(losses.map(|(counter, count)| match counter {
             // By frame pointers and tables a chip's are exact, and not counted.
             TallyCounter::StacksGuessed if is_of_chip => Note::ScannedStacks(count),
+            TallyCounter::HistoryLost if without_room => Note::HistoryWithoutRoom(count),
             _ => Note::Loss(counter, count),
         }));
         let in_flight = in_flight + ledger.taken().map_or(0, |taken| taken.in_flight);
@@ -295,7 +312,11 @@ impl Seen {
     /// The same without what `drop` says: not every report is about everything.
     #[must_use]
     pub fn without(mut self, drop: &[TallyCounter]) -> Seen {
-        self.notes.retain(|note| !matches!(note, Note::Loss(counter, _) if drop.contains(counter)));
+        self.notes.retain(|note| match note {
+            Note::Loss(counter, _) => !drop.contains(counter),
+            Note::HistoryWithoutRoom(_) => !drop.contains(&TallyCounter::HistoryLost),
+            _ => true,
+        });
         self
     }
 }

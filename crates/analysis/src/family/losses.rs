@@ -70,6 +70,9 @@ pub fn joined(one: &Note, other: &Note) -> Option<Note> {
         (Note::Loss(counter, a), Note::Loss(same, b)) if counter == same => {
             Some(Note::Loss(*counter, a.saturating_add(*b)))
         }
+        (Note::HistoryWithoutRoom(a), Note::HistoryWithoutRoom(b)) => {
+            Some(Note::HistoryWithoutRoom(a.saturating_add(*b)))
+        }
         (Note::InFlight(a), Note::InFlight(b)) => Some(Note::InFlight(a.saturating_add(*b))),
         (Note::StacksDamaged(a), Note::StacksDamaged(b)) => Some(Note::StacksDamaged(a.saturating_add(*b))),
         (Note::Unaccounted { blocks: a, estimated }, Note::Unaccounted { blocks: b, estimated: also })

@@ -85,6 +85,7 @@ impl NoteJson {
     pub(crate) fn of(note: &Note) -> NoteJson {
         let count = match note {
             Note::Loss(_, number)
+            | Note::HistoryWithoutRoom(number)
             | Note::ScannedStacks(number)
             | Note::InFlight(number)
             | Note::StacksDamaged(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),

@@ -14,7 +14,7 @@ use crate::form::units::{Figures, Paint, clean, count, counted, plain_bytes, spa
 
 mod losses;
 
-use losses::loss;
+use losses::{history_without_room, loss};
 
 /// A note as a sentence for a person.
 pub fn sentence(note: &Note) -> String {
@@ -26,6 +26,7 @@ pub fn sentence(note: &Note) -> String {
                 .to_owned()
         }
         Note::Loss(counter, number) => loss(*counter, *number),
+        Note::HistoryWithoutRoom(number) => history_without_room(*number),
         Note::ScannedStacks(number) => format!(
             "{} by a scan of the stack: the innermost frame is certain, and some of the others may be of earlier calls.",
             was(*number, "call stack was found", "call stacks were found")
@@ -161,6 +162,7 @@ pub(crate) fn name(note: &Note) -> &'static str {
         Note::FoundBy(_) => "found_by",
         Note::CopiedSometime => "copied_sometime",
         Note::Loss(counter, _) => counter.name(),
+        Note::HistoryWithoutRoom(_) => TallyCounter::HistoryLost.name(),
         Note::ScannedStacks(_) => TallyCounter::StacksGuessed.name(),
         Note::InFlight(_) => "in_flight",
         Note::Unaccounted { .. } => "unaccounted",

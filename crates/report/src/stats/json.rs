@@ -189,6 +189,7 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
     let peak = summary.peak;
     let losses = summary.seen.notes.iter().filter_map(|note| match note {
         Note::Loss(counter, count) => Some((counter.name(), *count)),
+        Note::HistoryWithoutRoom(count) => Some((TallyCounter::HistoryLost.name(), *count)),
         Note::ScannedStacks(count) => Some((TallyCounter::StacksGuessed.name(), *count)),
         _ => None,
     });

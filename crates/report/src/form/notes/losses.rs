@@ -105,6 +105,11 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
     }
 }
 
+/// Of frees that the history has not, because the ledger had no room.
+pub(super) fn history_without_room(number: u64) -> String {
+    format!("{} not in the history: the ledger had no room for it. {MORE_ROOM}.", was(number, "free is", "frees are"))
+}
+
 /// Of guarded blocks.
 fn of_guard(counter: TallyCounter, number: u64) -> String {
     if counter == TallyCounter::GuardedUnseen {
