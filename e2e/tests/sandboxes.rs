@@ -1,6 +1,7 @@
 //! Programs that shut themselves in: whatever they forbid themselves, they do not die of the recorder, and what is not recorded of them is
 //! said.
 
+use std::fs;
 use std::process::Command;
 
 use heapledger_e2e::families::processes;
@@ -98,6 +99,50 @@ fn a_program_that_shuts_itself_in_lives() -> Result {
             let stopped = told.contains("Recording stopped before the program ended");
             check!(stopped == (way != "refuses"), "{way} {options:?}: {told}");
         }
+    }
+    Ok(())
+}
+
+/// Refuses a system call to the program that it becomes: its number, then the program and its arguments.
+const REFUSES: &str = r#"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    if (argc < 3)
+        return 2;
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, strtoul(argv[1], NULL, 10), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        return 99;
+    execv(argv[2], argv + 2);
+    return 98;
+}
+"#;
+
+/// Rust's runtime would abort before `main` without a word.
+#[test]
+fn where_poll_is_refused_that_is_said() -> Result {
+    const SYS_POLL: &str = "7";
+    let scratch = Scratch::new();
+    let (code, launcher) = (scratch.path("refuses.c"), scratch.path("refuses"));
+    fs::write(&code, REFUSES).map_err(|error| error.to_string())?;
+    run(command("gcc").arg("-o").arg(&launcher).arg(&code))?.good()?;
+    for words in [&["run", "-o", "x.hl", "--", "/bin/echo", "ran"][..], &["stats", "x.hl"]] {
+        let ran = run(command(&launcher).arg(SYS_POLL).arg(heapledger()).args(words).current_dir(scratch.work()))?;
+        check!(ran.status.code() == Some(125) && ran.out().is_empty(), "{words:?}: {ran}");
+        check!(ran.err().starts_with("heapledger: the system call `poll` is refused here"), "{words:?}: {ran}");
+        check!(ran.err().ends_with("outside of the sandbox\n"), "{words:?}: {ran}");
     }
     Ok(())
 }

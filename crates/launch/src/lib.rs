@@ -2,7 +2,7 @@
 //! stays beside it, and how its ledgers are held, finished, found again and finished by somebody else.
 //!
 //! It says nothing to anybody: what happened is a value, what went wrong is one that has its sentence, and who calls it
-//! has the terminal.
+//! has the terminal. Only what makes `main` impossible is said before it (`startup.rs`).
 #![deny(unsafe_code)]
 
 pub mod attach;

@@ -13,6 +13,11 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 /// Bit n: descriptor n, one of the three standard ones, was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
+/// Said where the runtime would only abort.
+const NO_POLL: &str = "heapledger: the system call `poll` is refused here, as by a sandbox's filter (seccomp), and heapledger \
+                       does not work without it. Nothing was started. What helps: to permit `poll`, or to call heapledger \
+                       outside of the sandbox\n";
+
 /// Signals that a process can be sent, real-time ones included.
 const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
@@ -50,6 +55,23 @@ extern "C" fn note() {
             CLOSED.fetch_or(1 << descriptor, Relaxed);
         }
     }
+    if !can_poll() {
+        // SAFETY: reads a text of so many bytes; nothing of this process needs to be cleaned up yet.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, NO_POLL.as_ptr().cast(), NO_POLL.len());
+            libc::_exit(i32::from(crate::OWN_FAILURE));
+        }
+    }
+}
+
+/// Whether Rust's runtime will get to `main`: it asks `poll` which of the standard streams are closed, and ends the process
+/// without a word where that fails in any way but these.
+fn can_poll() -> bool {
+    let mut streams = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: the structures are as many as is said, and valid.
+    let asked = unsafe { libc::poll(streams.as_mut_ptr(), streams.len() as libc::nfds_t, 0) };
+    let problem = || std::io::Error::last_os_error().raw_os_error();
+    asked != -1 || matches!(problem(), Some(libc::EINTR | libc::EINVAL | libc::EAGAIN | libc::ENOMEM))
 }
 
 /// Puts everything back as it was. For the child, immediately before exec.
