@@ -5,18 +5,21 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
 use heapledger_report::{AsciiWriter, Net, Paint, clean};
 use terminal_size::{Height, Width, terminal_size_of};
 
+use self::out::Out;
+pub(crate) use self::out::stdout;
 use self::pager::Pager;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::told::Told;
 pub(crate) use self::transfer::Transfers;
 
+mod out;
 mod pager;
 mod progress;
 mod told;
@@ -154,7 +157,7 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 
 /// Writes text of our own to standard output, likewise.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
@@ -172,7 +175,7 @@ enum Encoding {
 
 enum Stream {
     /// Standard output.
-    Direct(BufWriter<Stdout>),
+    Direct(BufWriter<Out>),
     /// To a terminal: it goes through the pager if it gets longer than the screen.
     Paged(Box<Pager>),
 }
@@ -226,7 +229,7 @@ impl Output {
 
 impl Stream {
     fn direct() -> Stream {
-        Stream::Direct(BufWriter::with_capacity(BUFFER, io::stdout()))
+        Stream::Direct(BufWriter::with_capacity(BUFFER, stdout()))
     }
 }
 

@@ -274,23 +274,56 @@ fn nobody_has_to_read_to_the_end() {
     }
 }
 
+/// Ways in which nothing can be written to standard output, and what is said then.
+const UNWRITABLE: [(Unwritable, &str); 2] = [
+    (Unwritable::Full, "No space left on device"),
+    (Unwritable::Closed, "standard output is closed: there is nowhere to write to"),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Unwritable {
+    /// As on a full disk.
+    Full,
+    /// As with `>&-`.
+    Closed,
+}
+
+impl Unwritable {
+    fn end(self, command: &mut Command) -> Output {
+        let child = match self {
+            Unwritable::Full => {
+                let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+                command.stdout(full).stderr(Stdio::piped()).spawn()
+            }
+            Unwritable::Closed => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", r#"exec "$@" >&-"#, "sh"]).arg(command.get_program()).args(command.get_args());
+                shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                if let Some(directory) = command.get_current_dir() {
+                    shell.current_dir(directory);
+                }
+                shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+            }
+        };
+        finish(child.expect("started"))
+    }
+}
+
 #[test]
-fn a_full_disk_is_a_failure() {
+fn standard_output_that_is_full_or_closed_is_a_failure() {
     let scratch = prepared("readers-full");
     for reader in readers() {
-        for form in reader.forms() {
-            let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-            let child = reader.command(&scratch, form).stdout(full).stderr(Stdio::piped()).spawn().expect("started");
-            let ended = finish(child);
+        for (form, (way, words)) in reader.forms().iter().flat_map(|form| UNWRITABLE.map(|way| (form, way))) {
+            let ended = way.end(&mut reader.command(&scratch, form));
             let said = text(&ended.stderr);
             // With these, 1 is an answer: a limit is exceeded, an address is in no block.
             let answers = reader.words.first().is_some_and(|name| ["check", "whereis"].contains(&name.as_str()));
             let failure = if answers { 2 } else { 1 };
-            assert_eq!(ended.status.code(), Some(failure), "{:?} {form:?}: {said}", reader.words);
+            assert_eq!(ended.status.code(), Some(failure), "{way:?} {:?} {form:?}: {said}", reader.words);
             let one = said.starts_with("heapledger: ") && said.lines().count() == 1;
             assert!(
-                one && said.contains("No space left") && !said.contains("os error"),
-                "{:?} {form:?}: {said}",
+                one && said.contains(words) && !said.contains("os error"),
+                "{way:?} {:?} {form:?}: {said}",
                 reader.words
             );
         }
@@ -320,11 +353,11 @@ fn so_it_is_for_what_is_no_report() {
         };
         let good = output(&mut command());
         assert!(good.status.success() && good.stdout.is_ascii() && !good.stdout.is_empty(), "{words:?}: {good:?}");
-        let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
-        let child = command().stdout(full).stderr(Stdio::piped()).spawn().expect("started");
-        let ended = finish(child);
-        let said = text(&ended.stderr);
-        assert_eq!((ended.status.code(), &*said), (Some(1), "heapledger: No space left on device\n"), "{words:?}");
+        for (way, said) in UNWRITABLE {
+            let ended = way.end(&mut command());
+            let all = (ended.status.code(), text(&ended.stderr));
+            assert_eq!(all, (Some(1), format!("heapledger: {said}\n")), "{way:?} {words:?}");
+        }
     }
 }
 

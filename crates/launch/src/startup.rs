@@ -99,6 +99,11 @@ pub fn restore() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut()) };
 }
 
+/// Whether this process was started with the descriptor, one of the three standard ones, closed.
+pub fn was_closed(descriptor: u8) -> bool {
+    CLOSED.load(Relaxed) & 1 << descriptor != 0
+}
+
 /// Whether this process was started with the signal ignored.
 pub fn was_ignored(signal: i32) -> bool {
     IGNORED.load(Relaxed) & 1 << (signal - 1) != 0

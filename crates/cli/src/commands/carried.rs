@@ -1,6 +1,6 @@
 //! Commands that give what travels in this program: libraries, headers and scripts.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use super::unless_pipe_closed;
+use crate::terminal::stdout;
 
 mod gdb_script;
 mod header;
@@ -41,7 +42,7 @@ impl CarriedCommand {
 
 /// Prints a text as it is, whatever standard output is.
 fn print(text: &[u8]) -> Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     unless_pipe_closed(out.write_all(text).and_then(|()| out.flush()).map_err(Into::into))
 }
 

@@ -17,7 +17,7 @@ use super::form::{FormArgs, Sentences};
 use super::present::unwritten;
 use super::unless_pipe_closed;
 use crate::say;
-use crate::terminal::{Color, Progress};
+use crate::terminal::{Color, Progress, stdout};
 
 /// The pattern of the output's name.
 const OUTPUT: &str = "heapledger.%n.%p.%i.hl";
@@ -115,7 +115,7 @@ fn take(args: &SnapshotArgs) -> Result<()> {
         seen: SnapshotReport::seen_of(&snapshot.0),
         paint: Color::Never.paint(args.bytes),
     };
-    if args.quiet { Ok(()) } else { report.write(args.form.get(), &mut io::stdout().lock()).map_err(unwritten) }
+    if args.quiet { Ok(()) } else { report.write(args.form.get(), &mut stdout()).map_err(unwritten) }
 }
 
 type Figures = (heapledger_source::Taken, u64);

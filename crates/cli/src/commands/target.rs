@@ -13,6 +13,8 @@ use heapledger_launch::output::{Pending, numbered_before_ending, unwritten};
 use heapledger_report::{Paint, clean};
 use heapledger_source::Ledger;
 
+use crate::terminal::stdout;
+
 /// Where it goes.
 pub(super) enum Target {
     Stdout,
@@ -31,7 +33,7 @@ impl Target {
         mut write: impl FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         match self {
-            Target::Stdout => Ok(write(&mut BufWriter::new(io::stdout().lock()))?),
+            Target::Stdout => Ok(write(&mut BufWriter::new(stdout()))?),
             // A device, or a pipe that has a name, is written to; a file is replaced when the new one is complete.
             Target::Named(path) if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) => {
                 let result = File::create(&path).and_then(|file| write(&mut BufWriter::new(file)));

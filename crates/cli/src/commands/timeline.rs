@@ -13,6 +13,7 @@ use heapledger_report::{Form, Paint, Report, ReportError, TimelineReport, clean,
 
 use super::form::Tables;
 use super::{FormArgs, LedgerArgs, unless_pipe_closed};
+use crate::terminal::stdout;
 
 mod session;
 
@@ -91,7 +92,7 @@ fn picture(path: &Path, report: &mut dyn Report, paint: Paint, of: String) -> Re
         })
     };
     if path == Path::new("-") {
-        return Ok(write(&mut BufWriter::new(io::stdout().lock()))?);
+        return Ok(write(&mut BufWriter::new(stdout()))?);
     }
     let mut written = || match fs::metadata(path) {
         // A device, or a pipe that has a name.

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use super::{BUFFER, size};
+use super::{BUFFER, Out, size, stdout};
 use crate::say;
 use heapledger_launch::sys;
 
@@ -33,7 +33,7 @@ enum State {
     /// It may still fit on one screen.
     Held(HeldText),
     /// It fits on one screen, or the pager could not be started.
-    Direct(BufWriter<io::Stdout>),
+    Direct(BufWriter<Out>),
     /// It goes through the pager.
     Running(Child, Option<BufWriter<ChildStdin>>),
 }
@@ -62,7 +62,7 @@ impl Pager {
     fn end_waiting(&mut self) -> Option<Vec<u8>> {
         let State::Held(held) = &mut self.state else { return None };
         let text = std::mem::take(&mut held.text);
-        self.state = State::Direct(BufWriter::with_capacity(BUFFER, io::stdout()));
+        self.state = State::Direct(BufWriter::with_capacity(BUFFER, stdout()));
         Some(text)
     }
 

@@ -11,6 +11,7 @@ use heapledger_launch::locate;
 
 use super::super::unless_pipe_closed;
 use super::header::{COMPAT_HEADER, HEADER};
+use crate::terminal::stdout;
 
 /// Arguments of `sdk`.
 #[derive(Debug, clap::Args)]
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &SdkArgs) -> Result<()> {
     replace(&link, |temporary| symlink(LINKED_LIBRARY, temporary))?;
     written.push(link);
 
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     let said = written.iter().try_for_each(|path| writeln!(out, "{}", path.display())).and_then(|()| out.flush());
     unless_pipe_closed(said.map_err(Into::into))
 }

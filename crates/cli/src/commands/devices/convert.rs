@@ -1,6 +1,7 @@
 //! `heapledger convert`: the ledgers that a log tells of, in files.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -11,6 +12,7 @@ use super::decode::WidthArgs;
 use super::saving::{name_for, save, say_missing};
 use crate::commands::opening::{FromLog, all_of};
 use crate::commands::{NamingArgs, unless_pipe_closed};
+use crate::terminal::stdout;
 
 mod host_report;
 
@@ -70,7 +72,7 @@ fn convert(args: &ConvertArgs) -> Result<()> {
             0 => String::new(),
             frees => format!(", {}", counted(frees, "freed one", "freed ones")),
         };
-        println!("{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&name));
+        writeln!(stdout(), "{}: {}; {blocks}{freed}", clean(&path.to_string_lossy()), clean(&name))?;
         say_missing(&ledger);
     }
     Ok(())

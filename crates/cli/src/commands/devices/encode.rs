@@ -13,6 +13,7 @@ use heapledger_lws::{BLOB_BYTES_MAX, EncodeError, Width, encode as encode_narrow
 use super::decode::WidthArgs;
 use crate::commands::opening::FromLog;
 use crate::commands::unless_pipe_closed;
+use crate::terminal::stdout;
 use crate::{FAILURE, say};
 
 mod live;
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &EncodeArgs) -> Result<ExitCode> {
 
 /// Whether all of them could be written, and there were some.
 fn encode(args: &EncodeArgs) -> Result<bool> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(stdout());
     let (mut written, mut failed) = (0u64, 0u64);
     let mut one = |number: u64, text: &[u8], is_needed: bool| -> io::Result<()> {
         let result = match words_of_line(text) {

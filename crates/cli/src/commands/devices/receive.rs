@@ -1,6 +1,7 @@
 //! `heapledger receive`: a ledger of events that a device sends, while they come.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::saving::{Renewed, name_for};
 use crate::commands::opening::FromLog;
 use crate::commands::unless_pipe_closed;
 use crate::say;
+use crate::terminal::stdout;
 use crate::text::parse_span;
 
 mod source;
@@ -98,7 +100,7 @@ fn receive(args: &ReceiveArgs) -> Result<()> {
     }
     for one in files.write(line.ledgers()?)? {
         let blocks = counted(one.finished.records, "live block", "live blocks");
-        println!("{}: {}; {blocks}", clean(&one.path.to_string_lossy()), clean(&one.name));
+        writeln!(stdout(), "{}: {}; {blocks}", clean(&one.path.to_string_lossy()), clean(&one.name))?;
         one.missing.iter().for_each(|sentence| say(&clean(sentence)));
     }
     match failure {

@@ -1,7 +1,7 @@
 //! What ESP-IDF's own script prints of a trace to a host.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,7 @@ use super::ConvertArgs;
 use crate::commands::SourceText;
 use crate::commands::opening::files_of_cores;
 use crate::say;
+use crate::terminal::stdout;
 
 /// Writes it to standard output.
 pub(super) fn write(args: &ConvertArgs) -> Result<()> {
@@ -29,7 +30,7 @@ pub(super) fn write(args: &ConvertArgs) -> Result<()> {
     if !trace.is_any() {
         bail!("{} is no stream of SystemView with heap events", path.display());
     }
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let missing = if args.json {
         trace.json(&mut out)?
     } else if args.naming.exe.is_empty() {

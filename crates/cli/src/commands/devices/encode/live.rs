@@ -1,7 +1,7 @@
 //! The live blocks of a ledger as lines of libwebsockets, oldest first.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -16,6 +16,7 @@ use heapledger_source::{Ledger, Module};
 use super::{EncodeArgs, written_as};
 use crate::commands::opening::{OpeningArgs, open_target};
 use crate::say;
+use crate::terminal::stdout;
 
 /// Frames of a call site, and whether some are left out.
 type LineFrames = (Vec<u64>, bool);
@@ -33,7 +34,7 @@ pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool>
     }
     blocks.sort_unstable_by_key(|(number, ..)| *number);
     let mut known: HashMap<Site, LineFrames> = HashMap::new();
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(stdout());
     let (mut written, mut failed, mut elsewhere) = (0u64, 0u64, 0u64);
     for (_, size, site) in blocks {
         let (frames, is_part) = match known.get(&site) {
