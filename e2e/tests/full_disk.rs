@@ -20,13 +20,18 @@ exit $status"#;
 
 /// Runs the command line in a directory with room for so much; `None` if nothing can be mounted here.
 fn on_a_small_disk(scratch: &Scratch, size: &str, words: &[&str]) -> Result<Option<Ran>> {
+    calling_on_a_small_disk(scratch, size, &[&[&*shown(heapledger())], words].concat())
+}
+
+/// The same of any program.
+fn calling_on_a_small_disk(scratch: &Scratch, size: &str, words: &[&str]) -> Result<Option<Ran>> {
     let directory = scratch.path("small");
     fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
     let Some(unshare) = find(&["unshare"]) else { return Ok(None) };
     for rights in [&["-m"][..], &["-r", "-m"]] {
         let mut command = command(&unshare);
         command.args(rights).args(["sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(&directory).arg(size);
-        let ran = process::run(command.arg(heapledger()).args(words))?;
+        let ran = process::run(command.args(words))?;
         if ran.status.code() != Some(99) && !ran.err().contains("unshare") {
             return Ok(Some(ran));
         }
@@ -154,5 +159,31 @@ fn nothing_is_left_of_what_did_not_fit() -> Result {
     check!(Path::new(&live).exists(), "the unfinished ledger is gone");
     let ran = on_a_small_disk(&scratch, "9m", &["recover", &live, "-o", "."])?.ok_or("no mount")?;
     check!(ran.status.success() && ran.out().contains("left: heapledger.leaky."), "{ran}");
+    Ok(())
+}
+
+/// On a disk that is full at once, and on one that is full when the list of processes has begun.
+#[test]
+fn of_processes_without_room_each_thing_is_said_once() -> Result {
+    let twenty = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /bin/true; done";
+    for (before, told) in [
+        ("head -c 4096 /dev/zero > ballast", "No space left on device: the ledgers of child processes stay unfinished"),
+        ("mkdir out && head -c 4096 /dev/zero > ballast", "no room on the disk for out/sh."),
+        ("true", "the list of processes cannot be written"),
+    ] {
+        let scratch = Scratch::new();
+        let script = format!("{before}; exec \"$@\"");
+        let (cli, live) = (shown(heapledger()), shown(scratch.live()));
+        let words = [&*cli, "run", "--children", "--ledger-dir", &live, "-o", "out", "--", "/bin/sh", "-c", twenty];
+        let Some(ran) = calling_on_a_small_disk(&scratch, "4k", &[&["sh", "-c", &script, "sh"], &words[..]].concat())?
+        else {
+            skip("`run --children` on a full disk", "no right to mount");
+            return Ok(());
+        };
+        check!(ran.status.success(), "{before}: {ran}");
+        check!(ran.err().matches(told).count() == 1, "{before}: {ran}");
+        check!(!ran.err().contains("is a directory"), "{before}: {ran}");
+        check!(ran.out().contains("left: out") != before.starts_with("head"), "{before}: {ran}");
+    }
     Ok(())
 }

@@ -94,6 +94,8 @@ pub struct FamilyOutcome {
     first_end: (u64, MemberEnd),
     /// What went wrong.
     pub problems: Vec<String>,
+    /// Whether it is among that that the list of processes could not be written.
+    list_is_short: bool,
     /// What was limited.
     pub limits: Vec<String>,
 }
@@ -135,11 +137,17 @@ impl FamilyWatch {
     /// # Errors
     /// If the directory, or what is in it, cannot be made.
     pub fn begin(plan: FamilyPlan, pid: u32) -> Result<FamilyWatch, LaunchError> {
-        let directory = make_directory(&plan, pid)?;
+        let (directory, is_made) = make_directory(&plan, pid)?;
         let command = plan.command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let head =
             FamilyHead::new(&plan.session, std::process::id(), now_unix_ns(), command, env!("CARGO_PKG_VERSION"));
-        let writer = FamilyWriter::create(&directory, &head).map_err(LaunchError::of(&directory))?;
+        let writer = FamilyWriter::create(&directory, &head).map_err(|reason| {
+            // The program's own ledger may go there, as a file.
+            if is_made {
+                let _ = fs::remove_dir(&directory);
+            }
+            LaunchError::File { path: directory.clone(), reason }
+        })?;
         // For `recover`, should this be killed.
         let link = session::family_link(&live::directory_in(&plan.base), &plan.session);
         let _ = symlink(directory.canonicalize().unwrap_or_else(|_| directory.clone()), &link);
@@ -194,8 +202,12 @@ impl FamilyOutcome {
     /// Writes the program itself to the list, as far as it has ledgers, the last one first, and then the end of the session.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, and that is no known problem.
     pub fn close(&self, ledgers: &[(Ledger, &Written)], not_recorded: u64) -> io::Result<()> {
+        self.append_end(ledgers, not_recorded).or_else(|reason| if self.list_is_short { Ok(()) } else { Err(reason) })
+    }
+
+    fn append_end(&self, ledgers: &[(Ledger, &Written)], not_recorded: u64) -> io::Result<()> {
         let mut writer = FamilyWriter::reopen(&self.directory)?;
         // It may have ended long ago, where others were waited for; and each of its programs began when the one before was over.
         let (mut ended_unix_ns, mut end) = self.first_end;
@@ -290,8 +302,8 @@ pub fn ledger_in(directory: &Path, image: u32) -> OsString {
     OsString::from_vec(pattern)
 }
 
-/// Makes the directory, under a free name like the one that is asked for.
-fn make_directory(plan: &FamilyPlan, pid: u32) -> Result<PathBuf, LaunchError> {
+/// Makes the directory, under a free name like the one that is asked for; false if it was there, empty.
+fn make_directory(plan: &FamilyPlan, pid: u32) -> Result<(PathBuf, bool), LaunchError> {
     const TRIES: u32 = 10_000;
     let name = plan.command.first().map_or(OsStr::new(""), OsString::as_os_str);
     let names = PatternNames { program: crate::locate::short_name(name), pid, index: None };
@@ -302,11 +314,11 @@ fn make_directory(plan: &FamilyPlan, pid: u32) -> Result<PathBuf, LaunchError> {
             path.as_mut_os_string().push(format!(".{number}"));
         }
         match DirBuilder::new().mode(0o700).create(&path) {
-            Ok(()) => return Ok(path),
+            Ok(()) => return Ok((path, true)),
             // An empty one that somebody has made for it.
             Err(reason) if reason.kind() == io::ErrorKind::AlreadyExists => {
                 if fs::read_dir(&path).is_ok_and(|mut items| items.next().is_none()) {
-                    return Ok(path);
+                    return Ok((path, false));
                 }
             }
             Err(reason) => return Err(LaunchError::File { path, reason }),

@@ -46,6 +46,8 @@ pub(super) fn begin(arguments: &mut RunArgs, session: &Session, pid: i32) -> Opt
             ));
             if !arguments.output_is_asked_for {
                 arguments.output = OUTPUT.into(); // one ledger, as without children
+            } else if Path::new(&arguments.output).is_dir() {
+                arguments.output = ledger_in(Path::new(&arguments.output), 0);
             }
             None
         }

@@ -235,7 +235,9 @@ impl Watch {
     }
 
     fn tell(&mut self, line: &FamilyLine) {
-        if let Err(reason) = self.writer.append(line) {
+        if let Err(reason) = self.writer.append(line)
+            && !std::mem::replace(&mut self.outcome.list_is_short, true)
+        {
             self.problem(format!("the list of processes cannot be written: {reason}"));
         }
     }

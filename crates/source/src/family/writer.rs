@@ -1,6 +1,6 @@
 //! `session.jsonl`, appended to.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -20,23 +20,27 @@ pub struct FamilyWriter {
 }
 
 impl FamilyWriter {
-    /// Makes the file in `directory`, which is there, with its first line.
+    /// Makes the file in `directory`, which is there, with its first line. There is none if that cannot be written.
     ///
     /// # Errors
     /// If there is one already, or it cannot be written.
     pub fn create(directory: &Path, head: &FamilyHead) -> io::Result<FamilyWriter> {
         let mut options = OpenOptions::new();
-        let file = options.append(true).create_new(true).mode(0o600).open(directory.join(SESSION_FILE))?;
+        let path = directory.join(SESSION_FILE);
+        let file = options.append(true).create_new(true).mode(0o600).open(&path)?;
         let mut writer = FamilyWriter { file, is_cut: false };
         let mut head = head.clone();
-        writer.put(&mut |shorter| {
+        let begun = writer.put(&mut |shorter| {
             if shorter {
                 head.command.truncate(1);
                 head.command.iter_mut().for_each(|name| *name = beginning(name));
             }
             line_of(&head)
-        })?;
-        Ok(writer)
+        });
+        if begun.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        begun.map(|()| writer)
     }
 
     /// Goes on with the file of `directory`: whoever recovers a session.
