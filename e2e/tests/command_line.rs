@@ -145,6 +145,7 @@ fn wrong_options_are_named() -> Result {
         (&["run"], "PROGRAM"),
         (&["run", "--depth", "0", "--", "true"], "depth"),
         (&["run", "--max-ledger", "lots", "--", "true"], "lots"),
+        (&["run", "--suppress", "/dev/zero", "--", "true"], "too much\n"),
         (&["run", "--without", "everything", "--", "true"], "everything"),
         (&["run", "-o", "/no/such/directory/x.hl", "--", "true"], "/no/such/directory"),
         (&["run", "--ledger-dir", "/no/such/directory", "--", "true"], "/no/such/directory"),

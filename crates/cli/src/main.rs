@@ -23,6 +23,7 @@ mod run;
 mod terminal;
 mod text;
 mod top;
+mod whole;
 
 /// Exit code of every failure that has no other.
 const FAILURE: u8 = 1;

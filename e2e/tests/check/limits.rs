@@ -50,6 +50,7 @@ fn limits_hold_or_do_not() -> Result {
         (&["--max-live", "1", "--max-growth", "5%"], "--baseline"),
         (&["--max-growth=-1%", "--baseline", "x"], "-1%"),
         (&["--max-live", "1", "--suppress", "/no/such"], "/no/such"),
+        (&["--max-live", "1", "--suppress", "/dev/zero"], "/dev/zero: it has more than 16.0 MiB"),
         (&["--baseline", "/no/such.hl"], "/no/such.hl"),
     ] {
         let ran = of(words)?;

@@ -252,7 +252,7 @@ impl FromArgMatches for RunArgs {
         let suppress: Vec<PathBuf> = matches.get_many("suppress").unwrap_or_default().cloned().collect();
         // Read before the program runs, so that a mistake is told at once.
         if let Err(problem) = suppressions(&suppress) {
-            return Err(clap::Error::raw(ErrorKind::ValueValidation, format!("--suppress: {problem:#}")));
+            return Err(clap::Error::raw(ErrorKind::ValueValidation, format!("--suppress: {problem:#}\n")));
         }
         let children: Option<OsString> = matches.get_one("children").cloned();
         if let Some(patterns) = &children {

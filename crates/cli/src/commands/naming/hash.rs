@@ -6,18 +6,25 @@ use heapledger_source::Ledger;
 
 use super::NamingArgs;
 use crate::say;
+use crate::whole::read_whole;
+
+/// More than any program for such a chip, with its debug information.
+const BYTES_MAX: u64 = 1 << 30;
 
 impl NamingArgs {
     /// A log of ESP-IDF may tell a hash of the program's file. Another file is said, and not refused: perhaps it was only stripped.
     pub(super) fn compare_hash(&self, ledger: &Ledger) {
         let Some(told) = ledger.process().text(ELF_SHA256).filter(|_| !self.exe.is_empty()) else { return };
-        let hashes = self.exe.iter().filter_map(|path| std::fs::read(path).ok()).map(|bytes| sha256(&bytes));
-        let mut hashes = hashes.map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-        if !hashes.any(|hash| hash.starts_with(&told)) {
-            let shown = ledger.path().display();
-            say(&format!(
-                "{shown} is of another build: it tells of a file with the SHA-256 {told}…, and none of --exe is that"
-            ));
+        for path in &self.exe {
+            let Ok(bytes) = read_whole(path, BYTES_MAX) else { return }; // it cannot be told
+            let hash = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            if hash.starts_with(&told) {
+                return;
+            }
         }
+        let shown = ledger.path().display();
+        say(&format!(
+            "{shown} is of another build: it tells of a file with the SHA-256 {told}…, and none of --exe is that"
+        ));
     }
 }

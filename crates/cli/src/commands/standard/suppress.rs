@@ -5,6 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use heapledger_analysis::Suppressions;
 
+use crate::whole::read_whole;
+
+/// Far more than anybody writes by hand; generated lists have some hundred KiB.
+const BYTES_MAX: u64 = 16 << 20;
+
 /// Help of the option, wherever it is.
 pub(crate) const SUPPRESS: &str = "A file of what is excused, one leak:PATTERN, error:PATTERN or KIND:PATTERN (such as \
     double-free) per line; may be given several times";
@@ -32,7 +37,8 @@ pub(crate) fn suppressions(paths: &[PathBuf]) -> Result<Suppressions> {
     let mut text = String::new();
     for path in paths {
         let shown = || path.display().to_string();
-        let own = std::fs::read_to_string(path).with_context(shown)?;
+        let own = read_whole(path, BYTES_MAX).with_context(shown)?;
+        let own = String::from_utf8(own).context("it is no text").with_context(shown)?;
         // Each by itself first, so that an error tells the line of its own file.
         Suppressions::parse(&own).with_context(shown)?;
         text += &own;
