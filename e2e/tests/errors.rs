@@ -1,7 +1,9 @@
 //! Calls that gave no block, in `heapledger errors`: once for each place, with how often, and whose call it was.
 
 use heapledger_e2e::ledger::{Stats, read};
+use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
+use heapledger_e2e::tools::{command, heapledger};
 use heapledger_e2e::tracked::{run_cleanly, under_run};
 use heapledger_e2e::{Result, check, victim};
 use serde_json::Value;
@@ -29,6 +31,13 @@ fn calls_that_gave_no_block() -> Result {
     let scratch = Scratch::new();
     let program = victim::named("fails")?.build()?;
     run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &[]))?.good()?;
+    // They are told of, and are no errors.
+    let mut loud = command(heapledger());
+    loud.args(["run", "--error-exitcode", "9", "-o"]).arg(scratch.path("loud.hl")).arg("--").arg(&program);
+    let ran = process::run(loud.current_dir(scratch.work()))?.good()?;
+    let told = ran.err();
+    check!(told.contains("  refused      18 calls gave no block: heapledger errors "), "{told}");
+    check!(!told.contains("failed-allocation") && !told.contains("errors were found"), "{told}");
     let lines = read("errors", scratch.path("x.hl"), &[])?;
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).cloned().collect::<Vec<Value>>();
     let (stacks, errors) = (stacks_of(&scratch)?, of("error"));
@@ -46,9 +55,9 @@ fn calls_that_gave_no_block() -> Result {
 
 /// The lines that tell stacks, as they are: the usual reader joins them with blocks.
 fn stacks_of(scratch: &Scratch) -> Result<Vec<Value>> {
-    let mut command = heapledger_e2e::tools::command(heapledger_e2e::tools::heapledger());
+    let mut command = command(heapledger());
     command.args(["errors", "--json"]).arg(scratch.path("x.hl"));
-    let ran = heapledger_e2e::process::run(&mut command)?.good()?;
+    let ran = process::run(&mut command)?.good()?;
     let parse = |line: &str| serde_json::from_str::<Value>(line).map_err(|error| error.to_string());
     let lines = ran.out().lines().map(parse).collect::<Result<Vec<Value>>>()?;
     Ok(lines.into_iter().filter(|line| line["type"] == "site").collect())

@@ -78,6 +78,8 @@ pub struct RunFigures {
     /// How it grew.
     sparks: Option<RunSparks>,
     losses: Vec<String>,
+    /// Calls that gave no block: no mistakes, but perhaps not what was expected.
+    failed_calls: u64,
     /// What the program did wrong with its blocks.
     errors: u64,
 }
@@ -103,6 +105,7 @@ impl RunFigures {
             sites,
             sparks: None,
             losses,
+            failed_calls: summary.failed_calls,
             errors: 0,
         }
     }
@@ -206,6 +209,10 @@ impl Display for RunSummary<'_> {
         if own.errors > 0 {
             let found = counted(own.errors, "error was", "errors were");
             writeln!(f, "  errors       {found} found: heapledger errors {path}")?;
+        }
+        if own.failed_calls > 0 {
+            let calls = counted(own.failed_calls, "call", "calls");
+            writeln!(f, "  refused      {calls} gave no block: heapledger errors {path}")?;
         }
         writeln!(f, "  ledger       {path} ({})", figures.known().bytes(self.ledger.bytes))?;
         writeln!(f, "  next         heapledger {} {path}", self.next())
@@ -389,6 +396,8 @@ heapledger: jq ended with status 0 after 1.24 s
         assert!(
             told(1).contains("  errors       1 error was found: heapledger errors ") && !told(0).contains("errors")
         );
+        let refused = shown(ProgramEnd::Status(0), &RunFigures { failed_calls: 1, ..RunFigures::default() }, 0);
+        assert!(refused.contains("  refused      1 call gave no block: heapledger errors "), "{refused}");
     }
 
     #[test]
