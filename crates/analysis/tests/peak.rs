@@ -1,9 +1,10 @@
 //! The peak of programs with several threads, which tell now and then what they hold: every report says the same of it.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use heapledger_analysis::diff::Diff;
 use heapledger_analysis::tree::{SiteSums, Threads};
+use heapledger_analysis::watch::Reader;
 use heapledger_analysis::{Clock, HeapTimeline, Peak, SeenBy, Summary};
 use heapledger_format::bytes::{ByteOrder, Codec, WordSize};
 use heapledger_format::session::process as key;
@@ -77,6 +78,8 @@ fn peaks(ledger: &Ledger) -> (HeapTimeline, Peak, SiteSums) {
     let summary = Summary::of(ledger, clock, 0, &mut |_| ()).expect("readable");
     let sums = SiteSums::of(ledger, Threads::Together, None, &mut |_| ()).expect("readable");
     assert_eq!(Peak::of(ledger, &clock).expect("readable"), summary.peak);
+    let watched = Reader::new(ledger, Instant::now()).totals(SystemTime::now()).expect("readable");
+    assert_eq!(watched.peak_bytes, summary.peak.bytes);
     let highest = timeline.peak().expect("known");
     assert_eq!((highest.highest_bytes, timeline.peak_blocks()), (summary.peak.bytes, Some(summary.peak.blocks)));
     assert_eq!((timeline.peak_ns(), timeline.peak_error_bytes), (summary.peak.time_ns, summary.peak.error_bytes));

@@ -10,6 +10,7 @@ use heapledger_source::{Ledger, SourceError, Thread};
 
 use super::mark::{Mark, SeenNumbers};
 use crate::fold::{Act, Fold, Folded, fold};
+use crate::peak::{PeakBounds, PeakMoment};
 use crate::query::Evaluator;
 use crate::{Amount, Clock, Identity, Sampling, Seen};
 
@@ -148,23 +149,26 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// If the ledger can no longer be read.
     pub fn totals(&self, now: SystemTime) -> Result<Totals, SourceError> {
-        let tallies = self.ledger.tallies()?;
+        // In the order in which bounds of the peak want them, see `PeakBounds::of`.
+        let (points, tallies) = (self.ledger.timeline()?, self.ledger.tallies()?);
+        let bounds = PeakBounds::from(&points, &tallies, &self.ledger.current_header()?);
         let get = |counter| tallies.get(counter);
         // Counters of several threads are read one after the other: a free may be seen whose allocation was not.
         let live_bytes = get(TallyCounter::BytesAllocated).saturating_sub(get(TallyCounter::BytesFreed));
         let live_blocks = get(TallyCounter::Allocations).saturating_sub(get(TallyCounter::Frees));
+        let clock = Clock::new(self.ledger, now)?;
+        let live = PeakMoment { bytes: live_bytes, blocks: live_blocks, ..PeakMoment::default() };
         Ok(Totals {
             at_ns: self.now_ns(),
             identity: Identity::of(self.ledger),
-            clock: Clock::new(self.ledger, now)?,
+            clock,
             sampling: self.sampling,
             allocations: get(TallyCounter::Allocations),
             frees: get(TallyCounter::Frees),
             bytes_allocated: get(TallyCounter::BytesAllocated),
             live_bytes,
             live_blocks,
-            // Threads report in batches: what lives now may be more than the highest that was reported.
-            peak_bytes: self.ledger.global(GlobalCounter::PeakBytes)?.max(live_bytes),
+            peak_bytes: bounds.with_live(live).peak(&clock).bytes,
             kinds: tallies.begun().into_iter().map(|(kind, calls)| (Kind(kind), calls)).collect(),
             threads: self.ledger.threads()?,
             seen: Seen::of(self.ledger, 0)?,
