@@ -107,6 +107,17 @@ fn each_process_of_a_tree_says_what_was_counted_in_it() -> Result {
     let forked = all.iter().filter(|process| process["forked"] == true).count();
     let named = all.iter().filter(|process| process["program"] == "true").count();
     check!((forked, named) == (5, 1), "{forked} forked, {named} called true");
+    limits_are_of_what_lives(&scratch.path("s"))
+}
+
+/// Of programs that became others nothing lives any more: not for `stats`, and not for limits of the sum.
+fn limits_are_of_what_lives(session: &Path) -> Result {
+    let all = read("stats", session, &[])?;
+    let lives = all.iter().find(|line| line["type"] == "session").map(|line| line["live_blocks"].clone());
+    let limits = ["--of", "sum", "--max-live-blocks", "1000000", "--inconclusive", "pass"];
+    let checked = read("check", session, &limits)?;
+    let found = checked.iter().find(|line| line["type"] == "limit").map(|line| line["found"].clone());
+    check!(lives.is_some() && found == lives, "{found:?} blocks, and {lives:?} of `stats`");
     Ok(())
 }
 

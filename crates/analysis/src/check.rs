@@ -16,7 +16,7 @@ use range::Range;
 pub use evidence::Evidence;
 pub use parts::{MatchingBlocks, allocated_by_site, grown, peak_by_site};
 pub use range::{Doubt, Verdict};
-pub use together::{PeakTogether, together};
+pub use together::{CheckedProgram, PeakTogether, together};
 
 /// What has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,11 +13,24 @@ pub struct PeakTogether {
     pub most: u64,
 }
 
+/// What was found of one program of several processes.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedProgram<'a> {
+    /// A finding for each limit.
+    pub findings: &'a [Finding],
+    /// Whether its process went on as another program: what lived then went with its memory.
+    pub went_on: bool,
+}
+
 /// The findings of several processes, which all have the same limits, as one for each limit. `is_complete`: there are no others.
-pub fn together(parts: &[&[Finding]], peak: PeakTogether, is_complete: bool) -> Vec<Finding> {
+pub fn together(parts: &[CheckedProgram<'_>], peak: PeakTogether, is_complete: bool) -> Vec<Finding> {
     let Some(first) = parts.first() else { return Vec::new() };
     let sum = |of: &Finding| {
-        let same = || parts.iter().flat_map(|part| part.iter().filter(|finding| finding.figure == of.figure));
+        let is_live = matches!(of.figure, Figure::Live | Figure::LiveBlocks);
+        let same = || {
+            let there = parts.iter().filter(move |part| !(is_live && part.went_on));
+            there.flat_map(|part| part.findings.iter().filter(|finding| finding.figure == of.figure))
+        };
         let add = |get: fn(&Finding) -> u64| same().map(get).fold(0, u64::saturating_add);
         let most = same().try_fold(0u64, |sum, finding| Some(sum.saturating_add(finding.most?)));
         let blocks = same().try_fold(0u64, |sum, finding| Some(sum.saturating_add(finding.blocks?)));
@@ -57,7 +70,7 @@ pub fn together(parts: &[&[Finding]], peak: PeakTogether, is_complete: bool) -> 
         let (limit, blocks) = (of.limit, blocks.filter(|_| of.figure != Figure::Peak));
         Finding { found, least, most, blocks, verdict, doubts, reasons, limit, responsible: Vec::new(), ..of.clone() }
     };
-    first.iter().map(sum).collect()
+    first.findings.iter().map(sum).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +95,10 @@ mod tests {
         }
     }
 
+    fn ended(findings: &[Finding]) -> CheckedProgram<'_> {
+        CheckedProgram { findings, went_on: false }
+    }
+
     #[test]
     fn sums_are_between_the_sums_of_their_bounds() {
         let one = |figure, bounds, verdict| vec![finding(figure, 100, bounds, verdict)];
@@ -94,7 +111,7 @@ mod tests {
             (vec![one(Figure::Live, [1, 1, 1], holds)], false, open, 1),
             (vec![one(Figure::Live, [101, 101, u64::MAX], exceeded)], false, exceeded, 101),
         ] {
-            let parts: Vec<&[Finding]> = parts.iter().map(Vec::as_slice).collect();
+            let parts: Vec<CheckedProgram<'_>> = parts.iter().map(|part| ended(part)).collect();
             let sums = together(&parts, PeakTogether::default(), complete);
             assert_eq!((sums.len(), sums[0].verdict, sums[0].found), (1, verdict, found), "{parts:?}");
         }
@@ -104,7 +121,7 @@ mod tests {
     #[test]
     fn a_peak_of_all_is_where_somebody_saw_it_and_what_all_had_at_once() {
         let part = [finding(Figure::Peak, 100, [60, 60, 60], Verdict::Holds)];
-        let parts: Vec<&[Finding]> = vec![&part, &part];
+        let parts = [ended(&part), ended(&part)];
         for (found, least, most, verdict) in
             [(90, 90, 100, Verdict::Holds), (90, 90, 120, Verdict::Uncertain), (101, 101, 120, Verdict::Exceeded)]
         {
@@ -118,8 +135,19 @@ mod tests {
     fn a_leak_of_no_byte_is_one() {
         let none = [finding(Figure::Leaked, 0, [0, 0, 0], Verdict::Holds)];
         let empty = [finding(Figure::Leaked, 0, [0, 0, 0], Verdict::Exceeded)];
-        let verdict = |parts: &[&[Finding]]| together(parts, PeakTogether::default(), true)[0].verdict;
-        assert_eq!(verdict(&[&none, &none]), Verdict::Holds);
-        assert_eq!(verdict(&[&none, &empty]), Verdict::Exceeded);
+        let verdict = |parts: &[CheckedProgram<'_>]| together(parts, PeakTogether::default(), true)[0].verdict;
+        assert_eq!(verdict(&[ended(&none), ended(&none)]), Verdict::Holds);
+        assert_eq!(verdict(&[ended(&none), ended(&empty)]), Verdict::Exceeded);
+    }
+
+    #[test]
+    fn what_a_program_held_that_went_on_as_another_lives_no_longer() {
+        for (figure, found) in [(Figure::Live, 60), (Figure::LiveBlocks, 60), (Figure::Allocated, 100)] {
+            let [before, after] = [40, 60].map(|all| [finding(figure, 99, [all, all, all], Verdict::Holds)]);
+            let parts = [CheckedProgram { went_on: true, ..ended(&before) }, ended(&after)];
+            let sums = together(&parts, PeakTogether::default(), true);
+            let wanted = if found <= 99 { Verdict::Holds } else { Verdict::Exceeded };
+            assert_eq!((sums[0].found, sums[0].most, sums[0].verdict), (found, Some(found), wanted), "{figure:?}");
+        }
     }
 }

@@ -49,7 +49,8 @@ pub(super) fn checked(
         let clock = one.summary.clock;
         let totals = MemberTotals { span_ns: clock.span_ns(), start_unix_ns: clock.start_unix_ns(), ..totals };
         let path = path.to_string_lossy().into_owned();
-        parts.push(CheckedMember { key: member.process.key(), name, path, totals, one });
+        let (key, went_on) = (member.process.key(), before_it.went_on);
+        parts.push(CheckedMember { key, name, path, totals, went_on, one });
         Ok(Vec::new())
     })?;
     let Some(first) = parts.first() else {
@@ -62,6 +63,7 @@ pub(super) fn checked(
         name: TOGETHER.to_owned(),
         path: family.directory().to_string_lossy().into_owned(),
         totals: MemberTotals::default(),
+        went_on: false,
         one: sum(family, first, &parts, args.allow_losses || is_complete),
     });
     if args.of == CheckedOf::Sum {

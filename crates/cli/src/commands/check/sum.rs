@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use heapledger_analysis::{
-    FamilySummary, Finding, MemberRead, MemberTotals, Peak, PeakTogether, Seen, Summary, together,
+    CheckedProgram, FamilySummary, MemberRead, MemberTotals, Peak, PeakTogether, Seen, Summary, together,
 };
 use heapledger_source::{Family, ProcessKey};
 
@@ -16,6 +16,8 @@ pub(super) struct CheckedMember {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) totals: MemberTotals,
+    /// It became another program.
+    pub(super) went_on: bool,
     pub(super) one: CheckedLedger,
 }
 
@@ -30,7 +32,8 @@ pub(super) fn sum(family: &Family, first: &CheckedMember, parts: &[CheckedMember
     let seen_bytes = family.peak().map_or(0, |moment| moment.live_bytes);
     let least = seen_bytes.max(totals.peak_of_one_bytes);
     let peak = PeakTogether { found: least, least, most: totals.together_at_most_bytes.max(least) };
-    let findings: Vec<&[Finding]> = parts.iter().map(|part| part.one.findings.as_slice()).collect();
+    let findings: Vec<CheckedProgram<'_>> =
+        parts.iter().map(|part| CheckedProgram { findings: &part.one.findings, went_on: part.went_on }).collect();
     let findings = together(&findings, peak, is_complete);
     let sampled = parts.iter().find_map(|part| part.one.summary.sampled);
     let peak = Peak { bytes: least, ..Peak::default() };
