@@ -8,9 +8,10 @@ use heapledger_source::Family;
 
 use super::rows::ShownProcesses;
 use super::{process_name, text};
+use crate::form::fit::Fit;
 use crate::form::notes::sentence;
-use crate::form::units::{clean, count, counted, span};
-use crate::run::{ending, nanoseconds};
+use crate::form::units::{clean, count, counted};
+use crate::run::first_line;
 use crate::{Paint, ProgramEnd, RunSite, family_seen};
 
 /// Columns before what a line says.
@@ -50,7 +51,7 @@ impl Display for FamilyRun<'_> {
         let (family, summary, totals) = (self.family, self.summary, &self.summary.totals);
         let figures = self.paint.figures(totals.sampled);
         let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
-        writeln!(f, "heapledger: {} {} after {}", self.name, ending(&self.end), span(nanoseconds(self.span)))?;
+        writeln!(f, "{}", first_line(self.paint, self.name, &self.end, self.span))?;
         writeln!(f, "  processes    {}", lines(&text::processes(family, summary)))?;
         if totals.allocations == 0 {
             writeln!(f, "  allocated    nothing")?;
@@ -58,7 +59,7 @@ impl Display for FamilyRun<'_> {
             let blocks = figures.counted(totals.allocations, "block", "blocks");
             let (all, freed) = (figures.bytes(totals.bytes_allocated), figures.count(totals.frees));
             writeln!(f, "  allocated    {}", lines(&format!("{blocks}, {all} in all; {freed} freed")))?;
-            if let Some(curve) = text::curve(family, self.paint) {
+            if let Some(curve) = text::curve(family, self.paint, INDENT) {
                 writeln!(f, "  over time    {}", lines(&curve))?;
             }
             for (index, line) in text::peak(family, summary, self.paint).iter().enumerate() {
@@ -73,7 +74,9 @@ impl Display for FamilyRun<'_> {
         if summary.processes.len() > 1 {
             let mut table = Vec::new();
             let shown = ShownProcesses::of_lines(summary, TREE_LINES);
-            shown.write(summary, "stats --all", self.paint, &mut table).map_err(|_| fmt::Error)?;
+            let mut fit = Fit::new(&mut table, self.paint);
+            shown.write(summary, "stats --all", self.paint, &mut fit).map_err(|_| fmt::Error)?;
+            std::io::Write::flush(&mut fit).map_err(|_| fmt::Error)?;
             f.write_str(&String::from_utf8_lossy(&table))?;
         }
         let notes = family_seen(summary).notes;
@@ -85,12 +88,12 @@ impl Display for FamilyRun<'_> {
         }
         if totals.errors > 0 {
             let found = counted(totals.errors, "error was", "errors were");
-            writeln!(f, "  errors       {found} found: heapledger errors {}", self.path)?;
+            writeln!(f, "  errors       {}", lines(&format!("{found} found: heapledger errors {}", self.path)))?;
         }
         let ledgers = summary.members.iter().flatten().count() as u64;
         let (ledgers, bytes) = (counted(ledgers, "ledger", "ledgers"), self.paint.exact_figures().bytes(self.bytes));
-        writeln!(f, "  session      {} ({ledgers}, {bytes})", self.path)?;
-        writeln!(f, "  next         heapledger stats {}", self.path)
+        writeln!(f, "  session      {}", lines(&format!("{} ({ledgers}, {bytes})", self.path)))?;
+        writeln!(f, "{}", self.paint.command("next", "heapledger stats", self.path, INDENT))
     }
 }
 
@@ -106,7 +109,8 @@ impl FamilyRun<'_> {
         holders.retain(|line| line.totals.live_blocks != 0);
         holders.sort_by_key(|line| std::cmp::Reverse((line.totals.live_bytes, line.totals.live_blocks)));
         let (live, blocks) = (figures.bytes(totals.live_bytes), figures.counted(totals.live_blocks, "block", "blocks"));
-        writeln!(f, "  live at end  {live} in {blocks}; most of it in:")?;
+        let lines = |text: &str| self.paint.lines(text, INDENT, INDENT);
+        writeln!(f, "  live at end  {}", lines(&format!("{live} in {blocks}; most of it in:")))?;
         for line in holders.iter().take(HOLDERS) {
             let one = line.processes.first().filter(|_| !line.is_several());
             let pid = one.and_then(|index| self.summary.tree.processes.get(*index)).map(|one| format!(" {}", one.pid));
@@ -117,7 +121,8 @@ impl FamilyRun<'_> {
         let Some((index, sites)) = self.sites.filter(|(_, sites)| !sites.is_empty()) else { return Ok(()) };
         let (one, own) = (self.summary.tree.processes.get(index), self.summary.processes.get(index));
         if let (Some(one), Some(own)) = (one, own) {
-            writeln!(f, "  the most in  {} {}; its biggest call sites:", clean(&process_name(&own.programs)), one.pid)?;
+            let name = process_name(&own.programs);
+            writeln!(f, "  the most in  {}", lines(&format!("{} {}; its biggest call sites:", clean(&name), one.pid)))?;
         }
         sites.iter().try_for_each(|site| self.held(f, site.bytes, site.blocks, &site.name))
     }

@@ -12,8 +12,8 @@ use crate::Paint;
 use crate::form::fit::Fit;
 use crate::form::notes;
 use crate::form::units::{clean, count, counted, moment, span};
-use crate::stats::text::{Fields, quoted};
-use crate::timeline::sparks::sparks;
+use crate::stats::text::{Fields, INDENT, quoted};
+use crate::timeline::sparks::{narrowed, sparks};
 
 /// Columns of sparks.
 const SPARKS: usize = 40;
@@ -44,7 +44,7 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
         fields.line("Inherited", inherited)?;
     }
     fields.field("Peak", &peak(family, summary, paint))?;
-    if let Some(curve) = curve(family, paint) {
+    if let Some(curve) = curve(family, paint, INDENT) {
         fields.line("Over time", curve)?;
     }
     if let Some(memory) = memory(family, paint) {
@@ -177,8 +177,8 @@ fn made_by(makers: &[(usize, u64)], moment: &FamilyMemory, summary: &FamilySumma
     format!("made by {}{more}", named.join(", "))
 }
 
-/// Live bytes of all processes over time.
-pub(super) fn curve(family: &Family, paint: Paint) -> Option<String> {
+/// Live bytes of all processes over time, behind `begin` columns.
+pub(super) fn curve(family: &Family, paint: Paint, begin: usize) -> Option<String> {
     let moments = &family.memory;
     let first = moments.first().filter(|_| moments.len() >= MOMENTS_MIN)?.at_unix_ns;
     let length = moments.last()?.at_unix_ns.checked_sub(first)?.max(1);
@@ -195,7 +195,8 @@ pub(super) fn curve(family: &Family, paint: Paint) -> Option<String> {
     let values: Vec<u64> =
         columns.into_iter().map(|column| *column.as_ref().inspect(|own| last = **own).unwrap_or(&last)).collect();
     let most = values.iter().copied().max().unwrap_or(0);
-    Some(format!("{} live bytes of all processes, {}", sparks(&values, most, paint), span(length)))
+    let signs = sparks(&narrowed(&values, paint, begin), most, paint);
+    Some(format!("{signs} live bytes of all processes, {}", span(length)))
 }
 
 /// What memory they had at most.

@@ -88,6 +88,19 @@ impl Paint {
         }
         out
     }
+
+    /// A line of a summary that proposes a command about `path`, to be copied: it has a line of its own where the terminal has no room for it
+    /// behind `begin` columns, which the name takes, and two where it has none at all.
+    pub(crate) fn command(self, name: &str, words: &str, path: &str, begin: usize) -> String {
+        const OWN: usize = 4;
+        let fits = |begin: usize| self.columns == 0 || begin + width(words) + 1 + width(path) <= self.columns;
+        match () {
+            () if fits(begin) => format!("  {name:<0$}{words} {path}", begin - 2),
+            () if fits(OWN) => format!("  {name}\n{:OWN$}{words} {path}", ""),
+            // As a shell reads on in the next line.
+            () => format!("  {name}\n{:OWN$}{words} \\\n{:OWN$}{path}", "", ""),
+        }
+    }
 }
 
 /// Parts of a sentence, each with the sign that ends it.

@@ -24,7 +24,7 @@ pub(crate) struct Fields<'a> {
 /// Columns that a terminal needs for the handles of threads.
 const HANDLES: usize = 100;
 /// Columns before what a field says.
-const INDENT: usize = 12;
+pub(crate) const INDENT: usize = 12;
 
 impl Fields<'_> {
     pub(crate) fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {

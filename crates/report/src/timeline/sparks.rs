@@ -25,13 +25,23 @@ impl RunSparks {
         (looks >= LOOKS_MIN).then_some(RunSparks { live, most_memory_bytes })
     }
 
-    /// What stands in the line.
-    pub(crate) fn shown(&self, paint: Paint) -> String {
+    /// What stands in the line, behind `begin` columns.
+    pub(crate) fn shown(&self, paint: Paint, begin: usize) -> String {
         let figures = paint.exact_figures();
         let most = self.live.iter().copied().max().unwrap_or(0);
         let memory = self.most_memory_bytes.map(|bytes| format!("; RSS at most {}", figures.bytes(bytes)));
-        format!("{}{}", sparks(&self.live, most, paint), memory.unwrap_or_default())
+        format!("{}{}", sparks(&narrowed(&self.live, paint, begin), most, paint), memory.unwrap_or_default())
     }
+}
+
+/// As many values as there is room for behind `begin` columns, and before a sign: each is the highest of those that it stands for.
+pub(crate) fn narrowed(values: &[u64], paint: Paint, begin: usize) -> Vec<u64> {
+    let room = paint.columns.saturating_sub(begin + 1).max(1);
+    if paint.columns == 0 || values.len() <= room {
+        return values.to_vec();
+    }
+    let part = |column: usize| values.get(column * values.len() / room..(column + 1) * values.len() / room);
+    (0..room).filter_map(|column| part(column)?.iter().copied().max()).collect()
 }
 
 /// A sign for each value, as high as it is beside `most`.
@@ -54,7 +64,11 @@ mod tests {
         assert_eq!(sparks(&[0, 100], 100, Paint { ascii: true, ..Paint::default() }), "_#");
         assert_eq!(sparks(&[0, 0], 0, Paint::default()), "▁▁");
         assert_eq!(RunSparks::of(&HeapTimeline::default()), None);
-        let shown = RunSparks { live: vec![7, 1], most_memory_bytes: Some(4096) }.shown(Paint::default());
+        let shown = RunSparks { live: vec![7, 1], most_memory_bytes: Some(4096) }.shown(Paint::default(), 15);
         assert_eq!(shown, "█▂; RSS at most 4.00 KiB");
+        let values: Vec<u64> = (1..=40).collect();
+        let narrow = |columns| narrowed(&values, Paint { columns, ..Paint::default() }, 15);
+        assert_eq!((narrow(0), narrow(56)), (values.clone(), values.clone()));
+        assert_eq!((narrow(26), narrow(3)), (vec![4, 8, 12, 16, 20, 24, 28, 32, 36, 40], vec![40]));
     }
 }

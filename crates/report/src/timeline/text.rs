@@ -127,7 +127,7 @@ impl Chart {
         writeln!(out, "  {gap}{label} {edge}{line}")
     }
 
-    /// Points at the column of the peak, with words on the side where there is room.
+    /// Points at the column of the peak, with words on the side where there is room; above it where there is none.
     pub(super) fn mark_peak(
         &self,
         out: &mut dyn Write,
@@ -140,11 +140,20 @@ impl Chart {
         let words = format!("peak {}, after {}", figures.bytes(bytes), span(peak_ns));
         let words = self.paint.printed(&words).into_owned();
         let sign = if self.paint.ascii { "v" } else { "▼" };
+        let begin = self.label_width + 4;
         let line = match at.checked_sub(width(&words) + 1) {
             Some(room) => format!("{}{words} {sign}", " ".repeat(room)),
-            None => format!("{}{sign} {words}", " ".repeat(at)),
+            None if at + 2 + width(&words) <= self.columns => format!("{}{sign} {words}", " ".repeat(at)),
+            None => {
+                writeln!(
+                    out,
+                    "{}{words}",
+                    " ".repeat((begin + self.columns).saturating_sub(width(&words)).min(begin))
+                )?;
+                format!("{}{sign}", " ".repeat(at))
+            }
         };
-        writeln!(out, "{}{line}", " ".repeat(self.label_width + 4))
+        writeln!(out, "{}{line}", " ".repeat(begin))
     }
 
     /// Times below a chart, where they are.
@@ -311,6 +320,20 @@ mod tests {
         assert!(told(40, 0).starts_with(&format!("500 B ± 40 B in about 6 blocks at most, {end}")), "{}", told(40, 0));
         assert!(told(500, 0).starts_with(&format!("at most 1,000 B in about 6 blocks, {end}")), "{}", told(500, 0));
         assert!(told(0, 65_536).ends_with("live bytes are off by 64.0 KiB at most") && !told(0, 0).contains("off by"));
+    }
+
+    #[test]
+    fn the_words_of_the_peak_are_no_wider_than_the_chart() {
+        let shown = |columns, at| {
+            let chart = Chart { paint: Paint::default(), label_width: 8, columns };
+            let mut out = Vec::new();
+            chart.mark_peak(&mut out, (6_396_313, at), 100_000_000, Figures::default()).expect("written");
+            String::from_utf8(out).expect("text").replace(&" ".repeat(12), "<")
+        };
+        assert_eq!(shown(40, 10_000_000), "<    ▼ peak 6.10 MiB, after 10.0 ms\n");
+        assert_eq!(shown(40, 90_000_000), "<       peak 6.10 MiB, after 90.0 ms ▼\n");
+        assert_eq!(shown(28, 50_000_000), "<peak 6.10 MiB, after 50.0 ms\n<<  ▼\n");
+        assert_eq!(shown(20, 50_000_000), "    peak 6.10 MiB, after 50.0 ms\n<          ▼\n");
     }
 
     #[test]
