@@ -33,23 +33,6 @@ fn the_ledger_is_finished_and_told_of() {
 }
 
 #[test]
-fn quiet_is_quiet_and_names_can_be_chosen() {
-    let scratch = Scratch::new("quiet");
-    let ledger = scratch.ledger("sh");
-    let run = |options: &[&str]| {
-        let seen = output(scratch.run(options).args(["sh", "-c", "kill -TERM $$"]).env("STAND_IN_LEDGER", &ledger));
-        text(&seen.stderr)
-    };
-    assert_eq!(run(&["-q", "-o", "x%%-%n-%p.hl"]), "");
-    assert_eq!(scratch.finished(), ["x%-sh-4242.hl"]);
-    assert!(run(&["-q", "-o", "x%%-%n-%p.hl"]).contains("was there already: this ledger is x%-sh-4242.hl.1"));
-    assert_eq!(run(&["-q", "--force", "-o", "x%%-%n-%p.hl"]), "");
-    assert_eq!(scratch.finished(), ["x%-sh-4242.hl", "x%-sh-4242.hl.1"]);
-    let ledger = Ledger::open(scratch.cwd().join("x%-sh-4242.hl")).expect("a ledger");
-    assert_eq!(ledger.process().number("signal"), Some(15));
-}
-
-#[test]
 fn a_chain_of_execs_leaves_a_ledger_for_each_program() {
     let scratch = Scratch::new("chain");
     let mut command = scratch.run(&["-o", "out.hl", "sh", "-c", "exec sh -c 'exec sh -c :'"]);

@@ -260,7 +260,8 @@ impl Pending {
     }
 
     /// Gives the file its name, or a free one like it. Files in `fresh` were written by us just now: those are not
-    /// replaced even by force.
+    /// replaced even by force. A symbolic link is replaced, not followed: whoever made it in a directory of everybody's could lead us to any
+    /// file, for the kernel's care of such links is for those that are opened.
     pub fn place(self, force: bool, fresh: &mut BTreeSet<PathBuf>) -> io::Result<PathBuf> {
         let temporary = self.temporary();
         for number in 0..TRIES {

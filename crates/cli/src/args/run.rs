@@ -97,7 +97,7 @@ impl Args for RunArgs {
                 Arg::new("force")
                     .long("force")
                     .action(ArgAction::SetTrue)
-                    .help("Overwrite the output file; otherwise a free name is found by adding .1, .2 …"),
+                    .help("Replace the output file, also a symbolic link, which is not followed; otherwise a free name is found by adding .1, .2 …"),
             )
             .arg(Arg::new("require").long("require").action(ArgAction::SetTrue).help(
                 "End with 125 if the program cannot be recorded; otherwise it runs untracked, and a sentence says why",
