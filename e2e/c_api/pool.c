@@ -24,9 +24,15 @@ __attribute__((noinline)) static void *grow(void *block, unsigned bytes)
     return heapledger_resized(&kept, heap, more, bytes, 0) < 0 ? (void *)0 : more;
 }
 
+__attribute__((noinline)) static void refuse(void)
+{
+    heapledger_refused(heap, 5000, 0, 0);
+}
+
 int main(void)
 {
     heap = heapledger_heap_begin("pool", memory, sizeof memory, 0);
     void *block = take(64);
+    refuse();
     return heap > 0 && take(128) && grow(block, 96) ? 0 : 1;
 }

@@ -1,9 +1,12 @@
 //! What a C program is told of heaps: of an allocator that tells of its blocks (`e2e/c_api/heaps.c`), and of the C library's.
 
+use std::fs;
+use std::process::Command;
+
 use heapledger_e2e::c_programs::{built, recorded};
 use heapledger_e2e::ledger::{Stats, check_totals, read};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::command;
+use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::{Result, check, process};
 use serde_json::Value;
 
@@ -44,6 +47,41 @@ fn blocks_of_a_pool_are_held_by_who_takes_them() -> Result {
         let named = |(name, _): &(String, _)| name.split('(').next().unwrap_or("").to_owned();
         let names: Vec<String> = held.iter().map(named).collect();
         check!(names == ["grow", "take"] && held[0].1 == Some(96), "{compiler} {level}: {held:?}");
+    }
+    Ok(())
+}
+
+/// Wherever a program has the header: nobody is helped by a line of that.
+#[test]
+fn annotations_are_at_who_takes_them() -> Result {
+    let scratch = Scratch::new();
+    let at = |file: &str| root().join(file);
+    let copied = fs::copy(at("crates/api/include/heapledger.h"), scratch.path("heapledger.h"));
+    copied.map_err(|error| error.to_string())?;
+    let (source, program) = (at("e2e/c_api/pool.c"), scratch.path("pool"));
+    let folder = program.parent().ok_or("no directory")?;
+    process::run(Command::new("gcc").args(["-g", "-I"]).arg(folder).arg("-o").arg(&program).arg(&source))?.good()?;
+    let (_, ledger) = recorded(&scratch, "pool", &[], &program, &[])?;
+    let errors = process::run(command(heapledger()).arg("errors").arg(&ledger))?.out();
+    let summary = errors.lines().find(|line| line.starts_with("SUMMARY: ")).unwrap_or("");
+    check!(summary.contains("pool.c:") && summary.ends_with(" in refuse"), "{errors}");
+    check!(!errors.contains("heapledger_weak"), "{errors}");
+    let checked = |format: &str| {
+        let words = ["check", "--max-live", "0", "--format", format];
+        Ok::<String, String>(process::run(command(heapledger()).args(words).arg(&ledger))?.out())
+    };
+    let github = checked("github")?;
+    let annotations: Vec<&str> = github.lines().collect();
+    check!(annotations.len() >= 2, "{github}");
+    for line in annotations {
+        check!(line.split("::").nth(1).is_some_and(|properties| properties.contains("pool.c,line=")), "{line}");
+    }
+    let sarif: Value = serde_json::from_str(&checked("sarif")?).map_err(|error| error.to_string())?;
+    let results = sarif["runs"][0]["results"].as_array().ok_or("no results")?;
+    check!(results.len() >= 2, "{sarif}");
+    for result in results {
+        let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+        check!(place.as_str().is_some_and(|uri| uri.ends_with("pool.c")), "{result:#}");
     }
     Ok(())
 }

@@ -9,8 +9,7 @@ use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
 /// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers,
-/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), the allocator of our own crate, and the functions of our own header by which a program tells
-/// of its blocks (`HEAPLEDGER_WEAK`) or has some; and these as the linker knows them, for names that are shown so.
+/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
 const CONVENTION: &str = concat!(
     r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
     r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
@@ -20,11 +19,13 @@ const CONVENTION: &str = concat!(
     // Traits that are the library's own affair, for types of anybody's: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem`.
     r"|^<(?u:.+) as (?:alloc::(?:[a-z_]+::)+|<\[_\]>::[a-z_]+::)(?:Spec[A-Za-z]+|ConvertVec)(?:<(?u:.*)>)?>::",
     r"|^__r(?:ust|dl|g)_|^__rustc::|^<?heapledger::(?:allocator|entry|chip::(?:allocator|books|entry))::",
-    // Without optimisation these are inlined, too, where there is debug information.
-    r"|^heapledger_(?:weak_[a-z0-9_]+|(?:all_|one_)?tasks?_alloc_?)(?:[.(]|$)",
     r"|^_Z(?:Z*NK?[VrRO]*)?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1|n[wa]|5alloc|4core|3std|9hashbrown)",
     r"|^_RNvC[A-Za-z0-9]*_7___rustc|^_ZN(?:[0-9]+_\$LT\$heapledger\.\.(?:chip\.\.)?|10heapledger(?:4chip)?9)allocator|^_ZN10heapledger(?:4chip)?5(?:entry|books)",
 );
+
+/// The functions of our own header by which a program tells of its blocks (`HEAPLEDGER_WEAK`) or has some. Without optimisation they are inlined, too,
+/// where there is debug information.
+const OF_OUR_HEADER: &str = r"^heapledger_(?:weak_[a-z0-9_]+|(?:all_|one_)?tasks?_alloc_?)(?:[.(]|$)";
 
 /// Functions with which programs and threads begin, in front of `main` and of what a thread was made for; and the loader's that run
 /// constructors. The C libraries are glibc and musl.
@@ -49,6 +50,8 @@ const PYTHON_CALLS: &str = concat!(
 static CALLS_IN_PYTHON: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTHON_CALLS).ok());
 
 static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNING).ok());
+
+static IN_OUR_HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(OF_OUR_HEADER).ok());
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
 
@@ -105,7 +108,8 @@ impl Holders {
 
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
-        let conventional = || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name));
+        let conventional =
+            || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name)) || is_of_our_header(name);
         !(self.conventional && conventional()
             || self.beginning && (begins_program(name) || calls_in_python(name))
             || self.hides(name))
@@ -125,6 +129,11 @@ impl Holders {
 /// Whether a function of this name comes before `main`, or before what a thread was made for.
 pub fn begins_program(name: &str) -> bool {
     BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name))
+}
+
+/// Whether a function of this name is of our own header, wherever a program has that: its caller is who speaks to the recorder.
+pub fn is_of_our_header(name: &str) -> bool {
+    IN_OUR_HEADER.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
 /// Whether Python calls functions by a function of this name.

@@ -69,7 +69,7 @@ pub use family::{
     joined, programs_changed,
 };
 pub use groups::{Group, GroupKey, Groups};
-pub use holders::{Holders, begins_program, is_in_python_library, is_in_rust_library};
+pub use holders::{Holders, begins_program, is_in_python_library, is_in_rust_library, is_of_our_header};
 pub use identity::{Identity, RunMarks};
 pub use lives::{Chain, Life, Lives};
 pub use memory::{Memory, Private, Sections};

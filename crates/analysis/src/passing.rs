@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::{NamedFrame, NamedStack};
+use crate::{NamedFrame, NamedStack, is_of_our_header};
 
 /// What headers are recognized by, unless asked otherwise.
 pub const HEADERS: &str = "*/include/*";
@@ -14,7 +14,7 @@ const GLOB_MAX: usize = 4096;
 ///
 /// Code of such a file that was inlined is passed over in favour of the line that it was inlined into, if that line is
 /// known. A function that was called, and not inlined, is never passed over: nothing more accurate is known of its
-/// return address.
+/// return address. Functions of our own header are known by their names: a program may have it anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
     globs: Vec<Vec<char>>,
@@ -54,7 +54,10 @@ impl Passing {
         let (Some(frame), Some(around)) = (frame, around) else { return false };
         let known = around.file.is_some() && around.line.is_some();
         let file = frame.file.as_ref().filter(|_| frame.inlined && known);
-        let Some(file) = file else { return false };
+        let Some(file) = file.filter(|_| !self.globs.is_empty()) else { return false };
+        if frame.function.as_deref().is_some_and(is_of_our_header) {
+            return true;
+        }
         if let Some(known) = self.known.get(file) {
             return *known;
         }
@@ -221,6 +224,17 @@ mod tests {
         assert_eq!(seen(&Passing::new(vec!["*/c++/*".into()]), &frames), ["dick", "tom", "main"]);
         let stack = NamedStack { frames: frames.to_vec(), damaged: false };
         assert_eq!(stack.levels().map(<[NamedFrame]>::len).collect::<Vec<_>>(), [3, 1]);
+    }
+
+    #[test]
+    fn our_own_header_is_passed_over_wherever_it_lies() {
+        let frames = [
+            frame("heapledger_weak_refused", Some(("/src/heapledger.h", 477)), true),
+            frame("take", Some(("/src/pool.c", 30)), false),
+        ];
+        assert_eq!(seen(&Passing::default(), &frames), ["take"]);
+        assert_eq!(seen(&Passing::new(vec!["*/c++/*".into()]), &frames), ["take"]);
+        assert_eq!(seen(&Passing::none(), &frames).len(), 2);
     }
 
     #[test]

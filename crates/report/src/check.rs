@@ -12,7 +12,7 @@ pub use session::{CheckedPart, FamilyCheck};
 use std::io::Write;
 
 use heapledger_analysis::{
-    Doubt, Excused, Figure, Finding, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
+    Doubt, Excused, Figure, Finding, Holders, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
 };
 
 use crate::form::notes::part_of_frees;
@@ -290,14 +290,24 @@ fn rule_text(figure: Figure) -> &'static str {
 /// Where files lie that belong to the system.
 const SYSTEM: &[&str] = &["/usr/include/", "/usr/lib", "/usr/src/", "/lib/", "/lib32/", "/lib64/", "/rustc/"];
 
-/// The innermost frame whose source is the program's own: not in a header or a library of the system.
+/// Where a stack that has part in a limit is in the program's own source: where text says that it begins. A function that passes allocations on has its
+/// place only where there is no other.
+fn holding_frame(stack: &NamedStack) -> Option<(&NamedFrame, &str, u32)> {
+    let holders = Holders::default();
+    stack.shown().filter(|frame| holders.holds(frame)).find_map(own_source).or_else(|| own_frame(stack))
+}
+
+/// The innermost frame whose source is the program's own: that of an error, which any function can make.
 fn own_frame(stack: &NamedStack) -> Option<(&NamedFrame, &str, u32)> {
+    stack.shown().find_map(own_source).or_else(|| stack.frames.iter().find_map(own_source))
+}
+
+/// The place of a frame, unless that is in a header or a library of the system.
+fn own_source(frame: &NamedFrame) -> Option<(&NamedFrame, &str, u32)> {
     let is_system = |path: &str| SYSTEM.iter().any(|place| path.starts_with(place)) || path.contains("/include/c++/");
-    stack.frames.iter().find_map(|frame| {
-        let (file, line) = frame.file.as_deref().zip(frame.line)?;
-        let own = !is_system(file) && !frame.module.as_deref().is_some_and(is_system);
-        own.then_some((frame, file, line))
-    })
+    let (file, line) = frame.file.as_deref().zip(frame.line)?;
+    let own = !is_system(file) && !frame.module.as_deref().is_some_and(is_system);
+    own.then_some((frame, file, line))
 }
 
 /// The frames of a stack, one a line.

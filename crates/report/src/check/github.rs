@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{NamedStack, Verdict};
+use heapledger_analysis::{NamedFrame, Verdict};
 
-use super::{CheckReport, own_frame, rule, stack_lines};
+use super::{CheckReport, holding_frame, own_frame, rule, stack_lines};
 use crate::form::notes::sentence;
 use crate::form::outside::steers;
 
@@ -28,7 +28,7 @@ impl CheckReport<'_> {
             let title = format!("heapledger {}{open}", rule(finding.figure));
             let errors = self.errors_of(finding);
             for error in errors {
-                let place = self.place(error.culprit.as_ref());
+                let place = self.place(error.culprit.as_ref().and_then(own_frame));
                 let title = format!("heapledger {}", error.kind);
                 let message = format!("{whose}{}\n{}", error.summary, error.report);
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
@@ -37,7 +37,7 @@ impl CheckReport<'_> {
                 writeln!(out, "::{level} title={}::{}", property(&title), data(&said))?;
             }
             for responsible in &finding.responsible {
-                let place = self.place(Some(&responsible.stack));
+                let place = self.place(holding_frame(&responsible.stack));
                 let stack = stack_lines(&responsible.stack);
                 let message = format!("{said}\n{}\n{stack}", self.responsible(finding, responsible));
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
@@ -50,9 +50,8 @@ impl CheckReport<'_> {
         Ok(())
     }
 
-    /// Where in the program's own source a stack is, as properties.
-    fn place(&self, stack: Option<&NamedStack>) -> String {
-        let own = stack.and_then(own_frame);
+    /// A place in the program's own source, as properties.
+    fn place(&self, own: Option<(&NamedFrame, &str, u32)>) -> String {
         own.map_or_else(String::new, |(_, file, line)| format!("file={},line={line},", property(self.file(file))))
     }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::{Figure, Finding, NamedFrame, NamedStack, Responsible, Verdict};
 use serde_json::{Value, json};
 
-use super::{CheckReport, own_frame, rule, rule_text};
+use super::{CheckReport, holding_frame, own_frame, rule, rule_text};
 use crate::form::notes::sentence;
 use crate::record::frames::callers;
 use crate::{ErrorBrief, Paint};
@@ -72,7 +72,7 @@ impl CheckReport<'_> {
         } });
         result["locations"] = json!([nowhere]);
         if let Some(Responsible { totals, stack, .. }) = responsible {
-            if let Some((frame, _, _)) = own_frame(stack) {
+            if let Some((frame, _, _)) = holding_frame(stack) {
                 result["locations"] = json!([self.location(frame)]);
             }
             let frames: Vec<Value> = stack.frames.iter().map(|frame| self.frame(frame)).collect();
