@@ -122,6 +122,31 @@ fn one_thread_is_exact() -> Result {
     Ok(())
 }
 
+/// What several threads held at the peak is known to so many bytes: whoever shows sums of it says so, and what `stats` says of it.
+#[test]
+fn reports_of_the_peak_say_how_far_it_may_be_off() -> Result {
+    let scratch = Scratch::new();
+    let (program, ledger) = (victim::named("planted_peak")?.build()?, scratch.path("x.hl"));
+    let words = ["4", "5000", "31"].map(str::to_owned);
+    run_cleanly(&scratch, &mut under_run(&scratch, "x", &[], &program, &words))?.good()?;
+    let stats = Stats::of(&ledger)?;
+    let (peak, error) = (stats.number("peak_bytes"), stats.number("peak_error_bytes"));
+    check!(error != 0 && error < peak, "{peak} ± {error}: four threads keep something to themselves");
+    let (_, _, root) = sites(&ledger)?;
+    let differs = root["peak_bytes"] != peak;
+    for words in [&["tree", "--at", "peak"][..], &["dump", "--group-by", "fn", "--at", "peak"], &["flame"]] {
+        let header = read(words[0], &ledger, &words[1..])?[0].clone();
+        check!(header["peak_error_bytes"] == error && header["stats_peak_bytes"] == peak, "{words:?}: {header}");
+        if words[0] != "flame" {
+            let text = run(command(heapledger()).args(words).arg(&ledger))?.good()?.out();
+            check!(text.contains(" ± ") && text.contains("In stats it is ") == differs, "{words:?}: {text}");
+        }
+    }
+    let before = &read("diff", &ledger, &["--at", "peak"])?[1]["before"];
+    check!(before["peak_error_bytes"] == error && before["bytes"] == root["peak_bytes"], "{before}");
+    Ok(())
+}
+
 /// The commands that people ask: who held it at the peak, who allocates most, what is freed at once.
 #[test]
 fn commands_answer_of_the_peak_and_of_the_whole_run() -> Result {
@@ -290,6 +315,7 @@ fn sums_outlive_a_kill_at_any_moment() -> Result {
             // A block that is summed and not counted, or counted and not summed; and a record that is neither live nor freed.
             agrees_with_header(&stats, &root, 2 * threads)
                 .map_err(|error| format!("{program}, after {after:?}: {error}"))?;
+            check!(header["stats_peak_bytes"] == stats.number("peak_bytes"), "{program}, after {after:?}: {header}");
             check!(header["whole_run"] == true, "{program}, after {after:?}: {header}");
             let (at_peak, peak) = (root["peak_bytes"].as_u64().unwrap_or(0), stats.number("peak_bytes"));
             let error = stats.number("peak_error_bytes");

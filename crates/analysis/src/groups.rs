@@ -92,6 +92,10 @@ pub struct Groups {
     pub samples: u64,
     /// What blocks and bytes are, if they are not live blocks and were added up by call site.
     pub measure: Option<Measure>,
+    /// If that is of the peak: by how many bytes sums may be off, as of [`SiteSums`](crate::tree::SiteSums).
+    pub peak_error: Option<u64>,
+    /// The peak as [`Peak`](crate::Peak) has it, likewise.
+    pub peak_highest: Option<u64>,
     /// Whether it was asked for how long they have lived.
     pub lifetimes: bool,
     /// Of events: what is missing. Then blocks are events, each with the bytes of its block.

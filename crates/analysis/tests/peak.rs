@@ -101,6 +101,7 @@ fn what_lives_in_the_end_is_the_peak_where_it_is_more_than_was_told() {
     assert!(timeline.points.iter().all(|point| point.seen_by == SeenBy::Run), "how it ended was seen");
     assert_eq!((sums.peak_error, sums.peak_is_end), (Some(0), true));
     assert_eq!((sums.total.peak_bytes, sums.total.peak_blocks), (10_298, 3));
+    assert_eq!(sums.peak_highest, Some(10_298));
     let clock = Clock::new(&ledger, SystemTime::now()).expect("readable");
     assert_eq!(Peak::summed_ns(&ledger, &clock).expect("readable"), Some(30_000));
     let diff = Diff::since_peak(&ledger, &mut |_| ()).expect("readable").expect("known");
@@ -117,6 +118,7 @@ fn what_somebody_saw_is_the_peak_where_it_is_more_than_was_told() {
     // report has that one error.
     assert_eq!(peak, Peak { bytes: 1_298, blocks: 3, time_ns: Some(20_000), error_bytes: error });
     assert_eq!((sums.total.peak_bytes, sums.peak_error, sums.peak_is_end), (798, Some(error), false));
+    assert_eq!(sums.peak_highest, Some(1_298), "whoever shows the sum knows that stats says something else");
     let clock = Clock::new(&ledger, SystemTime::now()).expect("readable");
     assert_eq!(Peak::summed_ns(&ledger, &clock).expect("readable"), Some(10_000));
 }

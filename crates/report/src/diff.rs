@@ -25,6 +25,8 @@ pub struct DiffSide<'a> {
     pub ledger: &'a str,
     /// Of what moment it is, in nanoseconds since 1970, if that is known.
     pub unix_ns: Option<u64>,
+    /// If that is its peak: by how many bytes that may be off.
+    pub peak_error: Option<u64>,
 }
 
 /// Two ledgers, and what became of the blocks between them.

@@ -19,7 +19,7 @@ use crate::history::text::caution;
 use crate::lifetimes;
 use crate::record::columns::{folded, group_cell, group_column};
 use crate::record::frames;
-use crate::tree::text::measure_name;
+use crate::tree::text::{measure_name, other_peak};
 use crate::{Cell, Column, Context, Ending, Form, Report, ReportError, Table, TableForm, TableStyle};
 
 /// Blocks or events, added up.
@@ -104,7 +104,7 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let total = match groups.measure {
         // Nobody knows how far sums are off that the recorder has made of samples.
-        Some(_) => figures.bytes_exact(groups.total_bytes) + of_measure(groups),
+        Some(_) => figures.within_exact(groups.total_bytes, groups.peak_error.unwrap_or(0)) + of_measure(groups),
         None => figures.bytes_with_error(groups.total_bytes, groups.total_bytes_error),
     };
     let (all, left_out) = (counted(groups.total, "group", "groups"), groups.left_out());
@@ -128,6 +128,10 @@ fn text(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         let number = groups.groups.len();
         let text = format!("{number} of {all}, with {part} of {blocks}, {total} (--top 0 shows all).");
         sentence_line(&mut out, context.paint, &text)?;
+    }
+    // The sum is one of bytes where blocks are what is asked for, too.
+    if let Some(other) = other_peak(figures, groups.peak_highest, groups.total_bytes) {
+        sentence_line(&mut out, context.paint, &format!("{other}."))?;
     }
     if groups.lifetimes && groups.total != 0 {
         sentence_line(&mut out, context.paint, lifetimes::EXPLAINED)?;
@@ -312,6 +316,10 @@ struct GroupsAsked<'g> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_error: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_error_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats_peak_bytes: Option<u64>,
     #[serde(flatten)]
     lifetimes: Option<lifetimes::ClassesJson>,
 }
@@ -332,6 +340,8 @@ fn json(report: &GroupsReport<'_>, out: &mut dyn Write) -> io::Result<()> {
         events: of_events.then_some(groups.total_blocks),
         bytes: groups.total_bytes,
         bytes_error: has_errors.then_some(groups.total_bytes_error),
+        peak_error_bytes: groups.peak_error,
+        stats_peak_bytes: groups.peak_highest,
         lifetimes: groups.lifetimes.then(lifetimes::classes_json),
     };
     line(out, &HeaderLine::new(command, &context.ledger, groups.sampled).with(more))?;

@@ -63,8 +63,8 @@ fn stack(site: Site) -> NamedStack {
 }
 
 const SIDES: [DiffSide<'_>; 2] = [
-    DiffSide { ledger: "a.hl", unix_ns: Some(1_000_000_000) },
-    DiffSide { ledger: "b.hl", unix_ns: Some(11_000_000_000) },
+    DiffSide { ledger: "a.hl", unix_ns: Some(1_000_000_000), peak_error: None },
+    DiffSide { ledger: "b.hl", unix_ns: Some(11_000_000_000), peak_error: None },
 ];
 
 /// Names that are known by heart.

@@ -119,6 +119,23 @@ live bytes share blocks  function
 }
 
 #[test]
+fn a_peak_that_may_be_off_is_told_so() {
+    let mut tree = server().tree();
+    (tree.nodes[0].total[0].peak_bytes, tree.nodes[0].total[0].peak_blocks) = (100_000, 7);
+    let of = |sums: SiteSums| text_with(&tree, &sums, |view| view.measure = Measure::PeakBytes);
+    let told = |error, highest| {
+        let sums = SiteSums { peak_error: Some(error), peak_highest: Some(highest), ..planted::sums(&tree) };
+        of(sums).lines().skip(1).take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let exact = "97.7 KiB (100,000 B) in 7 blocks at the peak";
+    assert_eq!(told(0, 100_000), [exact, ""]);
+    let about = "97.7 KiB (100,000 B) ± 4.00 KiB in 7 blocks at the peak";
+    assert_eq!(told(4096, 100_000), [about, ""]);
+    let other = "In stats it is 99.6 KiB (102,000 B): so much was counted, and here are the blocks that are known of that moment";
+    assert_eq!(told(4096, 102_000), [about, other]);
+}
+
+#[test]
 fn names_are_whole_on_demand() {
     let whole = text(&server().tree(), |view| (view.paint.full_names, view.paint.columns) = (true, 72));
     let name = "start_thread → worker → std::vector<int, std::allocator<int> >::push_back(int&&)";

@@ -36,6 +36,8 @@ impl Groups {
         let lifetimes = sums.lifetimes.as_ref().filter(|_| lifetimes);
         let groups = Groups::named((parts, lifetimes), by, names, holders, order, progress)?;
         let (sampled, in_flight) = (sums.sampled, sums.in_flight);
-        Ok(Groups { measure: Some(measure), sampled, in_flight, ..groups })
+        let of_peak = |figure: Option<u64>| figure.filter(|_| measure.is_of_peak());
+        let (peak_error, peak_highest) = (of_peak(sums.peak_error), of_peak(sums.peak_highest));
+        Ok(Groups { measure: Some(measure), sampled, in_flight, peak_error, peak_highest, ..groups })
     }
 }

@@ -53,6 +53,8 @@ pub struct SiteSums {
     pub is_whole: bool,
     /// By how many bytes what is said of the peak may be off; `None` if nothing is.
     pub peak_error: Option<u64>,
+    /// The peak as [`Peak`](crate::Peak) has it, where that is told beside sums: what blocks come to need not be what threads had told of.
+    pub peak_highest: Option<u64>,
     /// What lived at the peak is what lives now, or at the end: as much as several threads had told of, or more.
     pub peak_is_end: bool,
     /// For how long freed blocks have lived, by call site; `None` if the recorder has not summed that.
@@ -271,6 +273,7 @@ impl SiteSums {
         self.frees_missing = self.frees_missing.saturating_add(other.frees_missing);
         self.is_whole &= other.is_whole;
         self.peak_error = self.peak_error.zip(other.peak_error).map(|(one, more)| one.saturating_add(more));
+        self.peak_highest = None;
         self.frees_recorded &= other.frees_recorded;
         self.frees = self.frees.saturating_add(other.frees);
         self.filter = self.filter.take().or_else(|| other.filter.clone());
@@ -394,6 +397,7 @@ impl SiteSums {
         found.frees_missing = found.frees.saturating_sub(met);
         found.is_whole = are_summed;
         found.peak_error = place.map(|_| bounds.error());
+        found.peak_highest = found.peak_error.map(|_| bounds.highest.bytes.max(found.total.live_bytes));
         found.peak_is_end = found.peak_error.is_some() && bounds.is_end;
         found.frees_recorded = are_summed || records_frees(ledger);
         found.sampled = sampling.from(holdings.samples);

@@ -79,6 +79,8 @@ pub(super) fn totals(out: &mut dyn Write, compared: &Compared<'_>, name: &'stati
         amount: AmountJson,
         bytes_error: u64,
         unix_ns: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        peak_error_bytes: Option<u64>,
     }
     #[derive(Serialize)]
     struct DiffLine {
@@ -101,6 +103,7 @@ pub(super) fn totals(out: &mut dyn Write, compared: &Compared<'_>, name: &'stati
         amount: amount(&diff.all[side]),
         bytes_error: diff.all[side].bytes_error(),
         unix_ns: sides[side].unix_ns,
+        peak_error_bytes: sides[side].peak_error,
     });
     let object = DiffLine {
         r#type: name,

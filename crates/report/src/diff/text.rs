@@ -138,7 +138,10 @@ impl<'t> DiffText<'t> {
             [("A", a, diff.all[0], diff.sampled[0], ""), ("B", b, diff.all[1], diff.sampled[1], later.as_str())]
         {
             let figures = self.paint.figures(sampled.is_some());
-            let used = figures.bytes_with_error(amount.bytes, amount.bytes_error());
+            let used = match side.peak_error {
+                Some(error) => figures.within_exact(amount.bytes, error),
+                None => figures.bytes_with_error(amount.bytes, amount.bytes_error()),
+            };
             let blocks = figures.counted(amount.blocks, "block", "blocks");
             self.field(name, &format!("{}, {used} in {blocks}{when}", clean(side.ledger)))?;
         }

@@ -8,7 +8,7 @@ use super::FlameFacts;
 use crate::form::notes;
 use crate::form::units::{Figures, counted};
 use crate::stats::text::program;
-use crate::tree::text::{history_gap, part};
+use crate::tree::text::{history_gap, other_peak, part};
 
 /// A ledger that a flame graph is of.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,7 @@ impl FlameFacts {
             } else {
                 format!("{live} live; the history holds {freed}, of {all}")
             });
+            facts.facts.extend(peak_fact(figures, source.sums));
             facts.facts.extend(source.sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
             facts.facts.extend(from.map(|from| figures.sampled(from, "of live and freed blocks")));
             let which = if sources.len() > 1 { format!("{}: ", source.ledger) } else { String::new() };
@@ -100,11 +101,20 @@ pub fn family_facts(family: &Family, name: &str, sums: &SiteSums, seen: &Seen, e
     let live = blocks(Measure::LiveBytes, Measure::LiveBlocks);
     let freed = blocks(Measure::FreedBytes, Measure::FreedBlocks);
     facts.facts.push(format!("{live} live when their processes ended; {freed} freed"));
+    facts.facts.extend(peak_fact(figures, sums));
     facts.facts.extend(sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
     facts.facts.extend(sums.sampled.map(|from| figures.sampled(from, "of live and freed blocks")));
     facts.gap = history_gap(sums).map(|gap| format!("Caution: {gap}."));
     facts.note(seen);
     facts
+}
+
+/// What lived at the peak, where that may be off, and what else is told of it.
+fn peak_fact(figures: Figures, sums: &SiteSums) -> Option<String> {
+    let error = sums.peak_error.filter(|error| *error != 0 && sums.is_whole && !figures.estimated)?;
+    let bytes = sums.total.get(Measure::PeakBytes);
+    let other = other_peak(figures, sums.peak_highest, bytes).map_or_else(String::new, |other| format!(". {other}"));
+    Some(format!("{} at the peak{other}", figures.within_exact(bytes, error)))
 }
 
 /// What figures of allocated and of freed blocks are of, where a ledger does not hold all frees.

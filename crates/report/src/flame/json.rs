@@ -25,6 +25,7 @@ struct FlameAsked<'a> {
     frees_missing: u64,
     whole_run: bool,
     peak_error_bytes: Option<u64>,
+    stats_peak_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +60,7 @@ pub(super) fn write(out: &mut dyn Write, tree: &CallTree, report: &FlameReport<'
         frees_missing: sums.frees_missing,
         whole_run: sums.is_whole,
         peak_error_bytes: sums.peak_error,
+        stats_peak_bytes: sums.peak_highest,
     };
     let head = HeaderLine::new("flame", ledgers.first().copied().unwrap_or_default(), sums.sampled);
     line(out, &head.with(more))?;

@@ -257,6 +257,16 @@ impl Figures {
         }
     }
 
+    /// The same with the figure exactly: `12.0 MiB (12,582,912 B) ± 64.0 KiB`. What an estimate may be off is more than such an error.
+    pub fn within_exact(self, value: u64, error: u64) -> String {
+        match error {
+            _ if self.estimated => self.bytes_exact(value),
+            0 => self.bytes_exact(value),
+            _ if error < value => format!("{} ± {}", self.bytes_exact(value), self.known().bytes(error)),
+            _ => self.within(value, error),
+        }
+    }
+
     /// Where the estimates of a report come from, in one line; `what` they are of: `of live blocks`.
     pub fn sampled(self, sampled: Sampled, what: &str) -> String {
         let interval = self.known().bytes(sampled.interval_bytes);

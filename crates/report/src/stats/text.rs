@@ -216,15 +216,7 @@ pub(crate) fn heaps(summary: &Summary, figures: Figures) -> Vec<String> {
 
 fn peak(summary: &Summary, figures: Figures) -> String {
     let peak = &summary.peak;
-    // What threads keep to themselves is little beside what an estimate may be off.
-    let error = if figures.estimated { 0 } else { peak.error_bytes };
-    let mut text = match error {
-        0 => figures.bytes_exact(peak.bytes),
-        error if error < peak.bytes => {
-            format!("{} ± {}", figures.bytes_exact(peak.bytes), figures.known().bytes(error))
-        }
-        error => figures.within(peak.bytes, error),
-    };
+    let mut text = figures.within_exact(peak.bytes, peak.error_bytes);
     // Estimates are marked, what is inexact otherwise is said in a word.
     let about = if figures.estimated || peak.is_exact() { "" } else { "about " };
     let _ = write!(text, " in {about}{}", figures.counted(peak.blocks, "block", "blocks"));

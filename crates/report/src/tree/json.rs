@@ -61,6 +61,7 @@ struct TreeAsked<'a> {
     /// Whether figures of freed blocks are of the whole run, and those of the peak and of temporary blocks are known.
     whole_run: bool,
     peak_error_bytes: Option<u64>,
+    stats_peak_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -99,6 +100,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<u6
         frees_missing: sums.frees_missing,
         whole_run: sums.is_whole,
         peak_error_bytes: sums.peak_error,
+        stats_peak_bytes: sums.peak_highest,
     };
     line(out, &HeaderLine::new("tree", view.ledger, sums.sampled).with(more))?;
     let left_out = walk(view, &mut |id| {

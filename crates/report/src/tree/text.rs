@@ -69,8 +69,17 @@ pub(crate) fn part(sums: &SiteSums, measure: Measure) -> Option<String> {
     part_of_frees(sums.frees_held(), freed_alone).filter(|_| measure.needs_history() && !sums.is_whole)
 }
 
-/// Totals in one line: `8.99 MiB in 171,768 blocks live`.
-pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode) -> String {
+/// What `stats` says of the peak where the blocks that are shown come to something else: a sentence without its end.
+pub(crate) fn other_peak(figures: Figures, highest: Option<u64>, bytes: u64) -> Option<String> {
+    let highest = highest.filter(|highest| *highest != bytes && !figures.estimated)?;
+    let highest = figures.bytes_exact(highest);
+    Some(format!(
+        "In stats it is {highest}: so much was counted, and here are the blocks that are known of that moment"
+    ))
+}
+
+/// Totals in one line: `8.99 MiB in 171,768 blocks live`. `error` is by how much those of a peak may be off.
+pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode, error: Option<u64>) -> String {
     let (bytes, blocks) = if measure.is_bytes() { (measure, measure.other()) } else { (measure.other(), measure) };
     let what = match measure {
         Measure::PeakBytes | Measure::PeakBlocks => "at the peak",
@@ -78,7 +87,7 @@ pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode) -> Stri
     };
     format!(
         "{} in {} {what}",
-        figures.bytes_exact(node.value(bytes)),
+        figures.within_exact(node.value(bytes), error.filter(|_| measure.is_of_peak()).unwrap_or(0)),
         figures.counted(node.value(blocks), "block", "blocks")
     )
 }
@@ -145,9 +154,15 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
         paint.strong(clean(view.ledger)),
         clean(&program(view.identity))
     )?;
-    let whole = total(figures, measure, &tree.root());
+    let whole = total(figures, measure, &tree.root(), view.sums.peak_error);
     let part = part(view.sums, measure).map_or_else(String::new, |part| format!(", {part}"));
     writeln!(out, "{}", lines(format!("{whole}{part}")))?;
+    if measure.is_of_peak() {
+        let bytes = tree.root().value(Measure::PeakBytes);
+        if let Some(other) = other_peak(figures, view.sums.peak_highest, bytes) {
+            writeln!(out, "{}", lines(other))?;
+        }
+    }
     if !view.wrappers {
         writeln!(out, "{}", paint.faint("Without libraries' functions and wrappers: --wrappers shows them"))?;
     }

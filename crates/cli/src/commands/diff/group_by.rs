@@ -65,7 +65,11 @@ pub(super) fn compare(args: &DiffArgs, opened: &[Opened; 2], one_run: bool, by: 
     }
     let changes = GroupChange::of(a, b, &|side, key| group_label(key, &contexts[side.min(1)], one_run));
     let shown = &GroupChange::largest(&changes, args.limit(GROUPS));
-    let sides = [0, 1].map(|side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: moments[side] });
+    let sides = [0, 1].map(|side: usize| DiffSide {
+        ledger: &opened[side].context.ledger,
+        unix_ns: moments[side],
+        peak_error: None,
+    });
     let groups = [a, b];
     let (all, paint, seen) = (changes.len() as u64, contexts[1].paint, &seen);
     args.view.present(args.form.get(), &mut DiffGroups { groups, sides, one_run, by, shown, all, seen, paint })

@@ -37,6 +37,11 @@ fn unknown(opened: &Opened) -> anyhow::Error {
     not_said(Measure::PeakBytes)
 }
 
+/// By how much the peak of a ledger may be off.
+fn peak_error(opened: &Opened) -> Result<Option<u64>> {
+    Ok(Some(Peak::of(&opened.ledger, &opened.context.clock)?.error_bytes))
+}
+
 /// When the most bytes lived, in nanoseconds since 1970.
 fn peak_unix_ns(opened: &Opened) -> Result<Option<u64>> {
     let clock = opened.context.clock;
@@ -54,7 +59,7 @@ fn with_its_end(args: &DiffArgs, opened: &Opened) -> Result<()> {
     let Some(diff) = diff else { return Err(unknown(opened)) };
     let names = [format!("{} at its peak", opened.context.ledger), opened.context.ledger.clone()];
     let moments = [peak_unix_ns(opened)?, moment_unix_ns(ledger, SystemTime::now())];
-    show(args, [opened, opened], &diff, &names, moments)
+    show(args, [opened, opened], &diff, &names, (moments, [peak_error(opened)?, None]))
 }
 
 /// Two peaks, by the functions of their stacks.
@@ -76,7 +81,8 @@ fn two(args: &DiffArgs, opened: [&Opened; 2]) -> Result<()> {
     let mut key = |side: usize, site| anyhow::Ok(keys.key(&names[side.min(1)].stack(site)?));
     let diff = Diff::across(&before, &after, &mut key)?;
     let names = [a, b].map(|opened| format!("{} at its peak", opened.context.ledger));
-    show(args, opened, &diff, &names, [peak_unix_ns(a)?, peak_unix_ns(b)?])
+    let moments = [peak_unix_ns(a)?, peak_unix_ns(b)?];
+    show(args, opened, &diff, &names, (moments, [peak_error(a)?, peak_error(b)?]))
 }
 
 fn show(
@@ -84,12 +90,12 @@ fn show(
     [a, b]: [&Opened; 2],
     diff: &Diff,
     shown: &[String; 2],
-    moments: [Option<u64>; 2],
+    (moments, errors): ([Option<u64>; 2], [Option<u64>; 2]),
 ) -> Result<()> {
     let limit = args.limit(STACKS);
     let mut names = [args.names(&a.ledger)?, args.names(&b.ledger)?];
     name(args, &mut names, diff, limit)?;
-    let side = |side: usize| DiffSide { ledger: &shown[side], unix_ns: moments[side] };
+    let side = |side: usize| DiffSide { ledger: &shown[side], unix_ns: moments[side], peak_error: errors[side] };
     let compared = Compared { diff, sides: [side(0), side(1)], filter: None, paint: b.context.paint };
     let seen = Seen::of_both([&a.ledger, &b.ledger])?;
     let mut report = DiffReport { compared, limit, frames: args.frames, names: by_side(&mut names), seen };

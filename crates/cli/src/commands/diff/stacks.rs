@@ -43,7 +43,8 @@ pub(super) fn compare(args: &DiffArgs, opened: &[Opened; 2], by_number: bool) ->
         let [of_a, of_b] = unknown.map(|(ledger, filter)| args.filter.unknown(ledger, filter.names()));
         tell_unknown(&[of_a?, of_b?]);
     }
-    let side = |side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: read.moments[side] };
+    let side =
+        |side: usize| DiffSide { ledger: &opened[side].context.ledger, unix_ns: read.moments[side], peak_error: None };
     let filter = Some(filters[1].text().to_owned()).filter(|_| !filters[1].is_all());
     let (diff, sides, paint) = (&read.diff, [side(0), side(1)], b.context.paint);
     let compared = Compared { diff, sides, filter: filter.as_deref(), paint };

@@ -53,7 +53,11 @@ impl<'a> GroupsFollowed<'a> {
         show: impl FnOnce(&mut DiffGroups<'_>) -> Result<()>,
     ) -> Result<()> {
         let changes = GroupChange::of(&before.groups, &after.groups, &|_, key| group_label(key, &self.context, true));
-        let side = |reading: &GroupsRead| DiffSide { ledger: &self.context.ledger, unix_ns: reading.unix_ns };
+        let side = |reading: &GroupsRead| DiffSide {
+            ledger: &self.context.ledger,
+            unix_ns: reading.unix_ns,
+            peak_error: None,
+        };
         show(&mut DiffGroups {
             groups: [&before.groups, &after.groups],
             sides: [side(before), side(after)],

@@ -55,7 +55,7 @@ impl<'a> StacksFollowed<'a> {
         let (args, opened) = (self.args, self.opened);
         name(args, &mut self.names, diff, limit)?;
         let seen = seen.map_or_else(|| Seen::of(&opened.ledger, 0), Ok)?;
-        let sides = moments.map(|unix_ns| DiffSide { ledger: &opened.context.ledger, unix_ns });
+        let sides = moments.map(|unix_ns| DiffSide { ledger: &opened.context.ledger, unix_ns, peak_error: None });
         let filter = Some(self.filter.text()).filter(|_| !self.filter.is_all());
         let compared = Compared { diff, sides, filter, paint: opened.context.paint };
         show(&mut DiffReport { compared, limit, frames: args.frames, names: by_side(&mut self.names), seen })
