@@ -6,6 +6,9 @@
 //! compiler's business as well. Code without a name is known by its module, and by its place in it if both runs had the
 //! very same module, told by its build id or, if neither has one, by its path and size. Ledgers without modules are those
 //! of chips, where code does not move: there its address is enough.
+//!
+//! Operators `new` at the inner end are left out: where blocks are sampled, or a runtime is linked in, they are recorded as the `malloc` that they
+//! call, and stand on the stack; else they are who was called, and do not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -50,7 +53,7 @@ impl StackKeys {
     pub fn key(&mut self, stack: &NamedStack) -> StackKey {
         let mut words = Vec::with_capacity(stack.frames.len());
         let mut part_of = None;
-        for frame in &stack.frames {
+        for frame in behind_operators(&stack.frames) {
             let (word, is_part) = self.word(frame);
             // A part of a function that the function itself has called is the function.
             if part_of.take() == Some(word) {
@@ -92,6 +95,19 @@ impl StackKeys {
         self.words.insert(Arc::from(word), number);
         number
     }
+}
+
+/// The frames of a stack from the caller of `operator new` on; all of them if there is no caller.
+fn behind_operators(frames: &[NamedFrame]) -> &[NamedFrame] {
+    let is_operator = |frame: &NamedFrame| frame.function.as_deref().is_some_and(is_operator_new);
+    let caller = frames.iter().position(|frame| !is_operator(frame)).unwrap_or(0);
+    frames.get(caller..).unwrap_or(frames)
+}
+
+/// Whether that is one of the operators that the runtime of C++ has: `operator new[](unsigned long, std::align_val_t)`.
+fn is_operator_new(name: &str) -> bool {
+    let behind = name.strip_prefix("operator new").map(|rest| rest.strip_prefix("[]").unwrap_or(rest));
+    behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
 }
 
 /// What compilers and linkers put behind a name, between dots; numbers may follow.
@@ -194,6 +210,13 @@ mod tests {
         assert_eq!(key(&["xmalloc", "table.isra.0", "main"]), plain);
         assert_ne!(key(&["xmalloc", "main"]), plain);
         assert_ne!(key(&["table", "xmalloc", "main"]), plain);
+        // Recorded as the operator, or as the `malloc` that it calls.
+        assert_eq!(key(&["operator new(unsigned long)", "xmalloc", "table", "main"]), plain);
+        let aligned = "operator new[](unsigned long, std::align_val_t)";
+        assert_eq!(key(&["operator new(unsigned long, std::align_val_t)", aligned, "xmalloc", "table", "main"]), plain);
+        assert_ne!(key(&["Pool::operator new(unsigned long)", "xmalloc", "table", "main"]), plain);
+        assert_ne!(key(&["xmalloc", "operator new(unsigned long)", "table", "main"]), plain);
+        assert_ne!(key(&["operator new(unsigned long)"]), key(&[]));
         // Real recursion stays.
         assert_ne!(key(&["xmalloc", "table", "table", "main"]), plain);
         assert_eq!(key(&[]), key(&[]));
