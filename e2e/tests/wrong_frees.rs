@@ -99,6 +99,13 @@ fn nothing_was_missed(scratch: &Scratch, frees: u64) -> Result {
     let stats = Stats::of(&ledger)?;
     check!(stats.number("unknown_frees") == frees, "{} unknown frees, not {frees}", stats.number("unknown_frees"));
     check!(stats.0["losses"]["unknown_frees"].is_null(), "losses: {}", stats.0["losses"]);
+    // Calls that freed count all of them.
+    let calls = stats.0["freed_by"].as_object().into_iter().flat_map(|by| by.values());
+    let calls: u64 = calls.filter_map(|by| by["calls"].as_u64()).sum();
+    check!(calls == stats.number("frees") + frees, "{calls} calls: {}", stats.0["freed_by"]);
+    let text = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?.out();
+    let told = text.contains(" of these calls freed blocks that the ledger does not know\n");
+    check!(told == (frees != 0), "{frees}: {text}");
     let limits = process::run(command(heapledger()).args(["check", "--max-live", "100M"]).arg(&ledger))?;
     check!(limits.status.success(), "{limits}");
     Ok(())

@@ -288,6 +288,11 @@ pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Resu
     for kind in freeing {
         writeln!(fields.out, "            {:<NAME$} {:>NUMBER$}", format!("{}", kind.kind), figures.count(kind.ended))?;
     }
+    let ended = summary.kinds.iter().map(|kind| kind.ended).fold(0, u64::saturating_add);
+    if ended > summary.frees && summary.unknown_frees != 0 && summary.chosen.is_none() {
+        let of = figures.count(summary.unknown_frees);
+        writeln!(fields.out, "            {of} of these calls freed blocks that the ledger does not know")?;
+    }
     if summary.failed_calls != 0 && summary.chosen.is_none() {
         let calls = counted(summary.failed_calls, "call", "calls");
         writeln!(fields.out, "            {calls} returned no block")?;
