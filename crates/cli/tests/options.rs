@@ -328,6 +328,8 @@ fn limit_is_in_order_and_top_is_the_largest() {
     assert_eq!(lines(&["dump", "-f", "%n", "--limit", "2"]), ["1000", "2000"]);
     assert_eq!(lines(&["dump", "-f", "%n", "--top", "2"]), ["10000", "9000"]);
     assert_eq!(lines(&["dump", "-f", "%n", "--top", "2", "-Sn"]), ["1000", "2000"]);
+    assert_eq!(lines(&["dump", "-f", "%n", "--top", "2", "--reverse"]), ["1000", "2000"]);
+    assert_eq!(lines(&["history", "-f", "%n", "--top", "2", "--reverse"]), ["1", "1"]);
     assert_eq!(lines(&["history", "-f", "%n", "--limit", "2"]), ["1000", "2000"]);
     assert_eq!(lines(&["history", "-f", "%n", "--top", "2"]), ["10000", "9000"]);
     let all = |words: &[&str]| lines(words).len();

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::OsStringValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use heapledger_format::session::Key;
@@ -72,7 +71,7 @@ impl Args for AttachArgs {
                     .short('o')
                     .long("output")
                     .value_name("FILE")
-                    .value_parser(OsStringValueParser::new())
+                    .value_parser(recorder::output_file())
                     .default_value(OUTPUT)
                     .help(
                         "Where the ledger goes; %n: program, %p: process id, %h: host, %t: seconds since 1970, %%: %",
@@ -149,6 +148,7 @@ mod tests {
         for line in [
             &["--guard", "full", "1"][..],
             &["--guard=light", "1"],
+            &["-o", "-", "1"],
             &["0"],
             &["-1"],
             &["x"],

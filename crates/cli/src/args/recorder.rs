@@ -32,6 +32,15 @@ pub(super) fn augment(mut command: Command, is_wanted: fn(Key) -> bool) -> Comma
     )
 }
 
+/// Reads a pattern of the ledger's name. Reading commands take `-` for standard input: a file of that name would be hard to ask for, and a ledger is no
+/// stream.
+pub(super) fn output_file() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|name| match name == "-" {
+        true => Err("a ledger is a file, and cannot go to standard output; './-' is a file of this name"),
+        false => Ok(name),
+    })
+}
+
 /// What was typed of them.
 pub(super) fn settings(matches: &ArgMatches, is_wanted: fn(Key) -> bool) -> Result<Settings, clap::Error> {
     let mut settings = Settings::default();

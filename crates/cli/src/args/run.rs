@@ -87,7 +87,7 @@ impl Args for RunArgs {
                     .short('o')
                     .long("output")
                     .value_name("FILE")
-                    .value_parser(OsStringValueParser::new())
+                    .value_parser(recorder::output_file())
                     .default_value(OUTPUT)
                     .help(
                         "Where the ledger goes; %n: program, %p: process id, %h: host, %t: seconds since 1970, %%: %",
@@ -392,6 +392,8 @@ mod tests {
             &["--depth", "0", "jq"],
             &["--unwind=x", "jq"],
             &["-o"],
+            &["-o", "-", "jq"],
+            &["--output=-", "jq"],
             &["--"],
             &["--sample", "2T", "jq"],
             &["--check-stacks=1", "jq"],

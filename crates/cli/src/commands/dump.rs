@@ -1,7 +1,7 @@
 //! `heapledger dump`: what is allocated, with the stacks that allocated it.
 
 use anyhow::Result;
-use heapledger_analysis::{Names, Seen, Selection, Sort, query::Scope};
+use heapledger_analysis::{Names, Seen, Selection, query::Scope};
 use heapledger_report::{BlocksReport, Context, Form, conversions};
 use heapledger_source::Ledger;
 
@@ -100,7 +100,7 @@ pub(super) fn show_opened(args: &DumpArgs, opened: Opened) -> Result<()> {
 fn select<'l>(args: &DumpArgs, ledger: &'l Ledger, context: &Context) -> Result<(Selection, Names<'l>)> {
     let mut keys = args.sort.get(ledger)?;
     if args.groups.top.is_some() && !args.sort.is_given() {
-        keys = Sort::Size.into();
+        keys = args.sort.by_size();
     }
     let limit = args.groups.top.unwrap_or_else(|| args.limit.get(args.form.get()));
     let mut filter = args.filter.evaluator(ledger, context.clock, Scope::Blocks, args.naming.no_names(ledger)?)?;

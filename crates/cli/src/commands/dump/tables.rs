@@ -42,7 +42,9 @@ pub(super) fn groups(args: &DumpArgs, opened: Opened, by: &[Field], order: &Grou
     let measure = figure.measure()?;
     figure.at.of_one_process()?;
     let is_of_sums = !matches!(measure, Measure::LiveBytes | Measure::LiveBlocks);
-    let order = if args.sort.is_given() || measure.is_bytes() { order } else { &GroupOrder::by_blocks() };
+    let by_blocks = GroupOrder::by_blocks();
+    let by_blocks = if args.sort.is_reversed() { by_blocks.reversed() } else { by_blocks };
+    let order = if args.sort.is_given() || measure.is_bytes() { order } else { &by_blocks };
     let asked = Asked { ledger, filter, groups, limit, form: form.get(), naming };
     if is_of_sums {
         if !filter.parse()?.is_all() {

@@ -65,6 +65,12 @@ impl SortArgs {
         self.reverse
     }
 
+    /// The largest first, as `--top` has them unless an order was asked for; or the smallest.
+    pub(crate) fn by_size(&self) -> SortKeys {
+        let keys = SortKeys::from(Sort::Size);
+        if self.reverse { keys.reversed() } else { keys }
+    }
+
     /// Whether an order was asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.sort.is_some() || self.letters.is_some()
