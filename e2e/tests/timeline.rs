@@ -169,7 +169,7 @@ fn the_summary_has_a_line_of_what_run_saw() -> Result {
     grows.end()?;
     let summary = fs::read_to_string(told).map_err(|error| error.to_string())?;
     let line = summary.lines().find(|line| line.contains("over time")).unwrap_or_default();
-    let most = line.split("; RSS at most ").nth(1).and_then(|most| most.split('.').next()?.parse::<u64>().ok());
+    let most = line.split("; anon RSS up to ").nth(1).and_then(|most| most.split('.').next()?.parse::<u64>().ok());
     check!(line.contains('█') && most.is_some_and(|most| (39..45).contains(&most)), "{summary}");
     Ok(())
 }

@@ -21,8 +21,10 @@ mod session;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Live bytes over time, and below them what memory the process had of its own
-(RSS). The highest point is the peak. `run` looks from outside, every 10 ms at
-first; of a long run at most 2,000 intervals are kept, each with its highest.
+(RSS): anonymous memory without the recorder's, not the pages of files that the
+system's own maximum has too, and not what came and went between two looks. The
+highest point is the peak. `run` looks from outside, every 10 ms at first; of a
+long run at most 2,000 intervals are kept, each with its highest.
 What a program has noted itself when it allocated is shown while it runs, with
 the RSS that it has now, and where no `run` stood beside it or that was killed,
 without RSS. Of a session: all of its processes together, and those that held

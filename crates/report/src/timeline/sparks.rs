@@ -29,7 +29,7 @@ impl RunSparks {
     pub(crate) fn shown(&self, paint: Paint, begin: usize) -> String {
         let figures = paint.exact_figures();
         let most = self.live.iter().copied().max().unwrap_or(0);
-        let memory = self.most_memory_bytes.map(|bytes| format!("; RSS at most {}", figures.bytes(bytes)));
+        let memory = self.most_memory_bytes.map(|bytes| format!("; anon RSS up to {}", figures.bytes(bytes)));
         format!("{}{}", sparks(&narrowed(&self.live, paint, begin), most, paint), memory.unwrap_or_default())
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(sparks(&[0, 0], 0, Paint::default()), "▁▁");
         assert_eq!(RunSparks::of(&HeapTimeline::default()), None);
         let shown = RunSparks { live: vec![7, 1], most_memory_bytes: Some(4096) }.shown(Paint::default(), 15);
-        assert_eq!(shown, "█▂; RSS at most 4.00 KiB");
+        assert_eq!(shown, "█▂; anon RSS up to 4.00 KiB");
         let values: Vec<u64> = (1..=40).collect();
         let narrow = |columns| narrowed(&values, Paint { columns, ..Paint::default() }, 15);
         assert_eq!((narrow(0), narrow(56)), (values.clone(), values.clone()));

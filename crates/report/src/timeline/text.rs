@@ -212,12 +212,12 @@ pub(super) fn facts(timeline: &HeapTimeline, figures: Figures) -> Vec<(&'static 
         let swapped =
             if swapped == 0 { String::new() } else { format!("; up to {} swapped out", known.bytes(swapped)) };
         let when = match timeline.has_memory_over_time() {
-            true => format!("at most, after {}", span(most.end_ns)),
+            true => format!("at most when somebody looked, after {}", span(most.end_ns)),
             false => "now".to_owned(),
         };
         let bytes = known.bytes(bytes);
-        facts
-            .push(("RSS", format!("{bytes} {when}{swapped}; anonymous memory of the process, without the recorder's")));
+        let what = "anonymous memory of the process (RssAnon), without the recorder's";
+        facts.push(("RSS", format!("{bytes} {when}{swapped}; {what}")));
     }
     let faults = timeline.points.iter().rev().find_map(|point| point.minor_faults.zip(point.major_faults));
     if let Some((minor, major)) = faults {
