@@ -6,6 +6,8 @@ mod moments;
 mod places;
 #[path = "own_books/tells.rs"]
 mod tells;
+#[path = "own_books/variable.rs"]
+mod variable;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

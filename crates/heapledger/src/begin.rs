@@ -5,19 +5,15 @@ use crate::guard;
 use crate::options::{AtExit, Begins, GuardLevel, Options};
 use crate::spacing;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use heapledger_format::session::DEPTH_LIMIT_MAX;
 use heapledger_format::{FreeDepth, record};
-use heapledger_linux::memory::PATH_BYTES_MAX;
-use heapledger_linux::process;
-use heapledger_linux::syscall::{self, Errno};
-use heapledger_linux::text::Text;
 use heapledger_linux::unloading;
 use heapledger_process::guarded::Level;
-use heapledger_process::options::{Accounting, Request};
+use heapledger_process::options::{self as asked, Accounting, Request};
 use heapledger_process::shared::SHARED;
 use heapledger_process::start::{self, Hooks, NotStarted};
-use heapledger_process::{finish, hooks, ways};
+use heapledger_process::{ending, hooks, life, ways};
 use heapledger_watch::counting;
 use heapledger_watch::state::{self, FORWARDED, OFF, ON};
 
@@ -40,16 +36,10 @@ const ERRORS: [Error; 7] = [
 ];
 const FIRST_ERROR: u8 = 3;
 
-/// Somebody has started the program who takes care of its ledger.
-static FINISHED_BY_OTHERS: AtomicBool = AtomicBool::new(false);
-
-/// See [`FINISHED_BY_OTHERS`].
-fn is_finished_by_others() -> bool {
-    FINISHED_BY_OTHERS.load(Ordering::Relaxed)
+/// Whether there is a ledger that nobody else takes care of.
+fn is_own_ledger() -> bool {
+    FOUND.load(Ordering::Acquire) == BEGUN && start::is_ours(&SHARED) && ending::is_by_others() == Some(false)
 }
-
-/// The program has thrown its ledger away.
-static DISCARDED: AtomicBool = AtomicBool::new(false);
 
 /// Stops for good.
 pub(crate) fn stop() {
@@ -61,9 +51,8 @@ pub(crate) fn stop() {
 /// Stops, and removes the ledger, unless somebody else takes care of it.
 pub(crate) fn discard() {
     stop();
-    if FOUND.load(Ordering::Acquire) == BEGUN && !is_finished_by_others() {
-        DISCARDED.store(true, Ordering::Relaxed);
-        start::remove(&SHARED);
+    if is_own_ledger() {
+        ending::discard(&SHARED);
     }
 }
 
@@ -119,17 +108,7 @@ pub(crate) extern "C" fn first_call(options: &Options) -> FirstCall {
     if options.counts {
         counting::count_all();
     }
-    match options.begins {
-        Begins::WhenTold if another_records() => {
-            FOUND.store(found_error(Error::Elsewhere), Ordering::Release);
-            state::set_base(FORWARDED);
-        }
-        Begins::WhenTold => {
-            FOUND.store(WAITS, Ordering::Release);
-            state::set_base(OFF);
-        }
-        Begins::AtOnce | Begins::Paused => _ = begin(options, false),
-    }
+    let _ = begin(options, Told::ByFirstCall);
     match state::flags() {
         state if state & state::WATCHED != 0 => FirstCall::Watched,
         ON => FirstCall::Recorded,
@@ -141,7 +120,7 @@ pub(crate) extern "C" fn first_call(options: &Options) -> FirstCall {
 pub(crate) fn now() -> Result<(), Error> {
     let Some(options) = ASKED.get() else { return Err(Error::NoAllocator) };
     match FOUND.compare_exchange(WAITS, UNKNOWN, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => begin(&options, true),
+        Ok(_) => begin(&options, Told::ByProgram),
         Err(BEGUN) if !hooks::follows(&SHARED) => Err(Error::Ended),
         Err(BEGUN | UNKNOWN) => Err(Error::Begun),
         Err(found) => Err(ERRORS.get(usize::from(found.wrapping_sub(FIRST_ERROR))).copied().unwrap_or(Error::Begun)),
@@ -163,21 +142,40 @@ fn found_error(error: Error) -> u8 {
     FIRST_ERROR.wrapping_add(index as u8)
 }
 
+/// Who says that recording begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nobody: the allocator is called for the first time.
+    ByFirstCall,
+    ByProgram,
+}
+
 /// Not compiled into its callers: what is asked of the recorder takes more than a kilobyte.
 #[cold]
 #[inline(never)]
-fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
+fn begin(options: &Options, told: Told) -> Result<(), Error> {
+    let is_late = told == Told::ByProgram;
     let mut request = Request { begins_late: is_late, ..request(options) }.under_environment();
+    if !is_late && request.begins == asked::Begins::Later {
+        wait(&request);
+        return Ok(());
+    }
     request.guard = guard::without_closed_pages(request.guard);
     let heaps: &[&[u8]] = &[b"Rust's global allocator"];
     let hooks = Hooks { next: c"", cxx: c"", ahead: None, heaps, tells_of_memory: false, begins_late: true };
     spacing::look();
-    FINISHED_BY_OTHERS.store(request.session.is_some(), Ordering::Relaxed);
     let begun = start::start(&SHARED, &hooks, &request).map_err(error);
     let found = match &begun {
         Ok(()) => BEGUN,
         Err(error) => found_error(*error),
     };
+    // Another recorder has read the variable, too; and one that waited was heard when it began to wait.
+    if !is_late && begun != Err(Error::Elsewhere) {
+        life::complain_of_variable(&request);
+    }
+    if begun.is_ok() {
+        ending::note(&mut request, asked::AtExit::Finish);
+    }
     FOUND.store(found, Ordering::Release);
     if begun.is_ok() {
         guard::begin(is_late);
@@ -189,6 +187,18 @@ fn begin(options: &Options, is_late: bool) -> Result<(), Error> {
         Err(_) => OFF,
     });
     begun
+}
+
+/// The program will say when.
+fn wait(request: &Request) {
+    if another_records() {
+        FOUND.store(found_error(Error::Elsewhere), Ordering::Release);
+        state::set_base(FORWARDED);
+        return;
+    }
+    life::complain_of_variable(request);
+    FOUND.store(WAITS, Ordering::Release);
+    state::set_base(OFF);
 }
 
 fn error(why: NotStarted) -> Error {
@@ -220,6 +230,15 @@ fn request(options: &Options) -> Request {
         sample: options.sample_bytes,
         accounts: Accounting::of(options.accounts),
         paused: options.begins == Begins::Paused,
+        begins: match options.begins {
+            Begins::WhenTold => asked::Begins::Later,
+            Begins::AtOnce | Begins::Paused => asked::Begins::Now,
+        },
+        at_exit: Some(match options.at_exit {
+            AtExit::Finish => asked::AtExit::Finish,
+            AtExit::Keep => asked::AtExit::Keep,
+            AtExit::Remove => asked::AtExit::Remove,
+        }),
         in_memory: options.in_memory,
         // Nobody finishes the ledger who would want to know.
         notes_children: false,
@@ -232,6 +251,7 @@ fn request(options: &Options) -> Request {
     };
     request.guard.quarantine_bytes = options.quarantine_bytes;
     request.dir.push(options.directory.as_bytes());
+    request.output.push(options.output.as_bytes());
     // Nobody tells.
     request.options.0 &= !record::Options::ACTUAL_SIZE;
     request
@@ -249,36 +269,10 @@ fn end() {
     guard::at_exit();
     // Which threads are still there is looked at: nobody tells of their end.
     hooks::program_exits(&SHARED);
-    let at_exit = ASKED.get().map_or(AtExit::Keep, |options| options.at_exit);
-    if FOUND.load(Ordering::Acquire) != BEGUN || !start::is_ours(&SHARED) || is_finished_by_others() {
-        return;
+    if is_own_ledger() {
+        ending::at_exit(&SHARED);
+        look();
     }
-    if at_exit == AtExit::Keep || DISCARDED.load(Ordering::Relaxed) {
-        return;
-    }
-    start::stop(&SHARED, start::Stops::AtEnd);
-    look();
-    if at_exit == AtExit::Remove || finish(&ASKED.get().unwrap_or_default()).is_ok() {
-        start::remove(&SHARED);
-    }
-}
-
-/// Writes the ledger out, where the options say.
-#[cold]
-#[inline(never)]
-fn finish(options: &Options) -> Result<(), Errno> {
-    let mut path = Text::<PATH_BYTES_MAX>::new();
-    if options.output.is_empty() {
-        let name = process::program::<256>();
-        path.push(b"heapledger.").push(name.bytes());
-        path.push(b".").push_number(u64::from(syscall::getpid())).push(b".hl");
-    } else {
-        path.push(options.output.as_bytes());
-    }
-    if path.is_cut() {
-        return Err(Errno::INVAL);
-    }
-    finish::finish(&SHARED, path.c_str())
 }
 
 /// A library with this crate inside is never unloaded: of a recorder threads keep what lies in it, and of a library whose threads

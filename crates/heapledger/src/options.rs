@@ -5,7 +5,9 @@ use heapledger_format::session::QUARANTINE_BYTES;
 
 /// How a program wants to be recorded: a value that is made when compiling.
 ///
-/// What the person who starts the program sets in the environment variable `HEAPLEDGER` wins.
+/// What the person who starts the program sets in the environment variable `HEAPLEDGER` wins: `begin=now`, `paused` or `later`,
+/// `at-exit=finish`, `keep` or `remove`, `output=PATH` and `dir=PATH`, and the options of the recorder as `heapledger run` has them.
+/// What is not understood in it is named on standard error, and ignored.
 ///
 /// ```
 /// use heapledger::{AtExit, Heapledger, Options};
@@ -61,7 +63,7 @@ pub enum GuardLevel {
 #[non_exhaustive]
 pub enum AtExit {
     /// It is written to a file, `heapledger.PROGRAM.PID.hl` in the working directory, and goes. If that file cannot be written, it
-    /// stays.
+    /// stays, and a line on standard error says so.
     Finish,
     /// It stays where it is. `heapledger recover` finds it, and makes a small file of it.
     Keep,
@@ -121,7 +123,7 @@ impl Options {
         Options { in_memory: true, ..self }
     }
 
-    /// Nothing is recorded before [`start`](crate::start). Until then a call costs one jump more.
+    /// Nothing is recorded before [`start`](crate::start), unless the variable says `begin=now`. Until then a call costs one jump more.
     #[must_use]
     pub const fn off(self) -> Options {
         Options { begins: Begins::WhenTold, ..self }

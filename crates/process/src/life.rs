@@ -5,16 +5,15 @@
 
 #![forbid(unsafe_code)]
 
-use crate::once::{Early, Noted, Starting};
+use crate::once::Noted;
 use crate::options::{AtExit, Begins, Request};
 use crate::shared::{Phase, Shared};
 use crate::start::{self, Hooks, NotStarted, Stops};
-use crate::{finish, hooks};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use heapledger_format::session::{self, ending};
-use heapledger_linux::memory::PATH_BYTES_MAX;
+use crate::{ending, hooks};
+use core::sync::atomic::{AtomicU8, Ordering};
+use heapledger_format::session;
 use heapledger_linux::text::Text;
-use heapledger_linux::{apart, process, syscall};
+use heapledger_linux::{apart, syscall};
 
 /// Begins, with what the library of hooks knows.
 pub type Begin<'b> = dyn FnMut(&Hooks) + 'b;
@@ -58,19 +57,6 @@ const BEGUN: u8 = 2;
 const IMPOSSIBLE: u8 = 3;
 /// There is another recorder in the process, or its ledger is another process's.
 const ELSEWHERE: u8 = 4;
-
-/// What becomes of the ledger.
-struct Ending {
-    at_exit: AtExit,
-    output: Text<PATH_BYTES_MAX>,
-    by_others: bool,
-}
-
-static ENDING: Early<Ending> = Early::new(Ending { at_exit: AtExit::Keep, output: Text::new(), by_others: true });
-/// Whether [`ENDING`] is told.
-static TOLD: AtomicU8 = AtomicU8::new(Phase::Unstarted as u8);
-/// The program has thrown its ledger away.
-static DISCARDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether nothing has begun, because the program will say when.
 pub fn waits() -> bool {
@@ -219,12 +205,8 @@ pub fn stop() -> Result<(), Unchanged> {
 /// As [`stop`].
 pub fn discard() -> Result<(), Unchanged> {
     let host = of_own_ledger()?;
-    if DISCARDED.swap(true, Ordering::AcqRel) {
-        return Err(Unchanged::Off);
-    }
     start::stop(host.shared, Stops::Early);
-    start::remove(host.shared);
-    Ok(())
+    if ending::discard(host.shared) { Ok(()) } else { Err(Unchanged::Off) }
 }
 
 /// Whose ledger the program decides about.
@@ -232,9 +214,9 @@ fn of_own_ledger() -> Result<&'static Host, Unchanged> {
     if STAGE.load(Ordering::Acquire) == ELSEWHERE {
         return Err(Unchanged::NotSo);
     }
-    let ending = ending().ok_or(Unchanged::Off)?;
+    let is_by_others = ending::is_by_others().ok_or(Unchanged::Off)?;
     let host = HOST.get().filter(|host| start::is_ours(host.shared)).ok_or(Unchanged::Off)?;
-    if ending.by_others { Err(Unchanged::NotSo) } else { Ok(host) }
+    if is_by_others { Err(Unchanged::NotSo) } else { Ok(host) }
 }
 
 /// The program ends.
@@ -242,32 +224,9 @@ pub fn end() {
     let Some(host) = HOST.get() else { return };
     // Which threads are still there is looked at: nobody tells of their end.
     hooks::program_exits(host.shared);
-    let (Some(ending), Ok(_)) = (ending(), of_own_ledger()) else { return };
-    if ending.at_exit == AtExit::Keep || DISCARDED.load(Ordering::Relaxed) {
-        return;
+    if of_own_ledger().is_ok() {
+        ending::at_exit(host.shared);
     }
-    start::stop(host.shared, Stops::AtEnd);
-    if ending.at_exit == AtExit::Remove || finish(host.shared, ending) {
-        start::remove(host.shared);
-    }
-}
-
-/// Writes the ledger out, where it was asked for. False if that is not possible.
-#[cold]
-#[inline(never)]
-fn finish(shared: &Shared, ending: &Ending) -> bool {
-    let mut path = Text::<PATH_BYTES_MAX>::new();
-    if ending.output.bytes().is_empty() {
-        path.push(b"heapledger.").push(process::program::<256>().bytes());
-        path.push(b".").push_number(u64::from(syscall::getpid())).push(ending::FINISHED.as_bytes());
-    } else {
-        path.push(ending.output.bytes());
-    }
-    let written = finish::finish(shared, path.c_str()).is_ok();
-    if !written {
-        start::complain(&[path.bytes(), b" cannot be written: `heapledger recover` finishes the ledger"]);
-    }
-    written
 }
 
 /// What is asked of the recorder, and what of that could not be understood: where it was written down, and where it was said.
@@ -282,8 +241,13 @@ struct Asked {
 impl Asked {
     fn complain(&self) {
         complain_of(self.written_in, self.not_written.bytes());
-        complain_of(session::VARIABLE.as_bytes(), self.request.unknown.bytes());
+        complain_of_variable(&self.request);
     }
+}
+
+/// Names on standard error what of the variable could not be understood.
+pub fn complain_of_variable(request: &Request) {
+    complain_of(session::VARIABLE.as_bytes(), request.unknown.bytes());
 }
 
 fn complain_of(source: &[u8], item: &[u8]) {
@@ -320,9 +284,8 @@ fn begin_anew(asked: &mut Asked) {
 #[inline(never)]
 fn begin(host: &'static Host, asked: &mut Asked) -> Result<(), NotStarted> {
     let at_exit = asked.request.at_exit.unwrap_or_else(host.at_exit);
-    let by_others = asked.request.session.is_some();
     // A list of children is for who finishes the ledger.
-    asked.request.notes_children &= by_others || at_exit == AtExit::Keep;
+    asked.request.notes_children &= asked.request.session.is_some() || at_exit == AtExit::Keep;
     // What was allocated while it waited is freed now; and what is wrong with the words was told then.
     let waited = waits();
     asked.request.begins_late |= waited || !host.sees_all;
@@ -337,17 +300,9 @@ fn begin(host: &'static Host, asked: &mut Asked) -> Result<(), NotStarted> {
     if !waited {
         asked.complain();
     }
-    if let (Ok(()), Some(mut starting)) = (&begun, Starting::claim(&TOLD)) {
-        ENDING.change(&mut starting, |kept| {
-            *kept = Ending { at_exit, output: core::mem::take(&mut asked.request.output), by_others }
-        });
-        starting.end(Phase::On);
+    if begun.is_ok() {
+        ending::note(&mut asked.request, at_exit);
     }
     STAGE.store(stage, Ordering::Release);
     begun
-}
-
-/// What becomes of the ledger, if there is one.
-fn ending() -> Option<&'static Ending> {
-    (TOLD.load(Ordering::Acquire) == Phase::On as u8).then(|| ENDING.get())
 }

@@ -110,8 +110,19 @@ fn pauses() {
     drop((kept, grown));
 }
 
+/// Says what is recorded, before it says that recording begins and afterwards.
+fn starts() {
+    let before = heapledger::recording();
+    let begun = heapledger::start();
+    println!("{before:?} {begun:?} {:?}", heapledger::recording());
+    std::mem::forget(keeps());
+}
+
 fn main() {
     let what = env::args().nth(1).unwrap_or_default();
+    if what == "starts" {
+        return starts();
+    }
     assert_eq!(heapledger::recording(), Recording::On);
     match what.as_str() {
         "threads" => threads(),
