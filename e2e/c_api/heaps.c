@@ -376,18 +376,20 @@ static void gone_with_blocks(void) {
     CHECK(heapledger_heap_walk(heap, sees, &seen) == HEAPLEDGER_E_UNKNOWN && seen.blocks == 0);
     CHECK(heapledger_is_live(first) == 1 && heapledger_is_live(second) == 1);
     CHECK(heapledger_block_at(first + 1, &block) == 0 && block.address == first && block.heap == heap && block.heap_bytes == 0);
-    /* Whoever comes too late is in the ledger, in its row. */
-    CHECK(heapledger_allocated(heap, first + 1000, 1, 0) == 0 && heapledger_is_live(first + 1000) == 1);
-    CHECK(heapledger_block_at(first + 1000, &block) == 0 && block.heap == heap);
+    /* Whoever comes too late is told so, and nothing is entered: neither there nor in a heap that never was, nor in one of malloc's. */
+    CHECK(heapledger_allocated(heap, first + 1000, 1, 0) == HEAPLEDGER_E_UNKNOWN && heapledger_is_live(first + 1000) == 0);
+    CHECK(heapledger_allocated(200, first + 1000, 1, 0) == HEAPLEDGER_E_UNKNOWN && heapledger_is_live(first + 1000) == 0);
+    CHECK(heapledger_allocated(1000, first + 1000, 1, 0) == HEAPLEDGER_E_UNKNOWN && heapledger_is_live(first + 1000) == 0);
+    CHECK(heapledger_allocated(0, first + 1000, 1, 0) == HEAPLEDGER_E_UNKNOWN && heapledger_is_live(first + 1000) == 0);
+    CHECK(heapledger_refused(heap, 1, 0, 0) == HEAPLEDGER_E_UNKNOWN && heapledger_refused(200, 1, 0, 0) == HEAPLEDGER_E_UNKNOWN);
     /* Its blocks are none of whoever comes after it. */
     CHECK(arena_begin(&again, "after it", ranges[4], RANGE, LARGE) >= 0);
     CHECK(of(again.heap).used_blocks == 0 && of(again.heap).free_bytes == RANGE && of(again.heap).known == EVERYTHING);
     CHECK(heapledger_freed(first, 0) == 0 && heapledger_is_live(first) == 0);
     CHECK(of(again.heap).used_blocks == 0 && of(again.heap).free_bytes == RANGE);
-    CHECK(heapledger_resizing(second, &resize) == 0 && heapledger_resized(&resize, heap, second, 300, 0) == 0);
-    CHECK(heapledger_block_at(second, &block) == 0 && block.bytes == 300 && block.heap == heap);
-    CHECK(heapledger_freed(second, 0) == 0 && heapledger_freed(first + 1000, 0) == 0);
-    CHECK(heapledger_is_live(second) == 0 && heapledger_is_live(first + 1000) == 0 && of(again.heap).known == EVERYTHING);
+    CHECK(heapledger_resizing(second, &resize) == 0 && heapledger_resized(&resize, heap, second, 300, 0) == HEAPLEDGER_E_UNKNOWN);
+    CHECK(heapledger_block_at(second, &block) == 0 && block.bytes == 200 && block.heap == heap);
+    CHECK(heapledger_freed(second, 0) == 0 && heapledger_is_live(second) == 0 && of(again.heap).known == EVERYTHING);
     CHECK(heapledger_heap_end(again.heap) == 0);
 }
 

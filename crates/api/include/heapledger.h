@@ -752,10 +752,12 @@ int heapledger_stack_get(int stack, void **frames, size_t room);
    to their edge, or be a part of one; else HEAPLEDGER_E_OVERLAPS. */
 int heapledger_heap_begin(const char *name, const void *first, size_t bytes, unsigned capabilities);
 
-/* It is gone. Its row stays, and blocks that are still in it. */
+/* It is gone. Its row stays, and blocks that are still in it; they can be given back, and no more begin there. */
 int heapledger_heap_end(int heap);
 
-/* It has given a block. By which function: one of enum heapledger_kinds, 0 for a pool. Its stack is the caller's. */
+/* It has given a block. By which function: one of enum heapledger_kinds, 0 for a pool. Its stack is the caller's. HEAPLEDGER_E_UNKNOWN:
+   heapledger_heap_begin gave no such number, or that heap is gone; nothing is entered. (0, say, can be a heap of malloc's own, of which nobody
+   has to tell.) */
 int heapledger_allocated(int heap, const void *block, size_t bytes, int kind);
 
 /* It is about to take one back: called before another thread can get it. */
@@ -764,10 +766,10 @@ int heapledger_freed(const void *block, int kind);
 /* It is about to resize one. Always followed by: */
 int heapledger_resizing(const void *block, struct heapledger_resize *kept);
 
-/* It has; NULL: it could not, and the block is as it was. */
+/* It has; NULL: it could not, and the block is as it was. So it is in the ledger, too, where the answer is below 0. */
 int heapledger_resized(struct heapledger_resize *kept, int heap, const void *block, size_t bytes, int kind);
 
-/* It had no block of so many bytes (alignment 0: of any). `heapledger errors` shows it. */
+/* It had no block of so many bytes (alignment 0: of any). `heapledger errors` shows it. HEAPLEDGER_E_UNKNOWN: as above. */
 int heapledger_refused(int heap, size_t bytes, size_t alignment, int kind);
 
 /* ---- Programs that record themselves: linked with heapledger, and not under `heapledger run`, which decides alone ---- */

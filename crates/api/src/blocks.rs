@@ -9,6 +9,7 @@ use crate::recording::recorder;
 use crate::text::text;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use heapledger_format::Kind;
+use heapledger_process::marks::NotTold;
 use heapledger_process::reallocation::Reallocation;
 use heapledger_process::ways::InnerBlock;
 use heapledger_unwind::Registers;
@@ -55,10 +56,14 @@ pub extern "C" fn heapledger_heap_end(heap: c_int) -> c_int {
     answer(number(heap).and_then(|heap| Ok(recorder()?.end_heap(heap).map(|()| 0)?)))
 }
 
-/// A block, by whichever function: 0 is that of a pool.
+/// A block, by whichever function: 0 is that of a pool. Its heap is one that the program has told of, as far as anybody knows.
 fn block(heap: c_int, address: *const c_void, bytes: usize, kind: c_int) -> Result<InnerBlock, ApiError> {
     let kind = giving(kind)?;
-    let heap = u32::from(u8::try_from(heap).map_err(|_| ApiError::INVALID)?);
+    let heap = u32::from(u8::try_from(number(heap)?).map_err(|_| ApiError::UNKNOWN)?);
+    // Hooks and traces are told where nothing is recorded, too.
+    if let Ok(Err(NotTold::Unknown)) = recorder().map(|way| way.heap_takes_blocks(heap)) {
+        return Err(ApiError::UNKNOWN);
+    }
     Ok(InnerBlock { address: address as usize, bytes, alignment: 0, kind: u32::from(kind.0), heap })
 }
 

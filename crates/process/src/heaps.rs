@@ -69,6 +69,18 @@ pub(crate) fn state(shared: &Shared, row: u32) -> u32 {
     first.load(Ordering::Acquire) as u32
 }
 
+/// Whether blocks may begin in a heap: it is the program's own, and not gone.
+///
+/// # Errors
+/// If it is not so.
+pub fn takes_blocks(shared: &'static Shared, row: u32) -> Result<(), NotTold> {
+    if !hooks::follows(shared) {
+        return Err(NotTold::Off);
+    }
+    let is_there = shared.heap_books.has(row) && state(shared, row) == heap_state::IN_USE;
+    is_there.then_some(()).ok_or(NotTold::Unknown)
+}
+
 /// A heap of the program's own is gone. Its blocks stay as they are.
 ///
 /// # Errors

@@ -113,6 +113,8 @@ struct FullWay {
     guard_level: extern "C" fn(i64) -> i64,
     /// What is to be taken of the stacks of frees: [`heapledger_format::FreeDepth::word`]. 0, or a number below 0.
     free_depth: extern "C" fn(u64) -> i64,
+    /// A heap's row. 0: blocks may begin in it, or a number below 0.
+    heap_takes_blocks: extern "C" fn(u32) -> i64,
 }
 
 type EntryFn = unsafe extern "C" fn(*const u8, usize) -> u64;
@@ -200,6 +202,7 @@ static OWN: FullWay = FullWay {
     check_integrity: own::check_integrity,
     guard_level: own::guard_level,
     free_depth: own::free_depth,
+    heap_takes_blocks: blocks::heap_takes_blocks,
 };
 
 // The distance from where it stands to the way.

@@ -97,6 +97,11 @@ pub(super) extern "C" fn end_heap(row: u32) -> i64 {
     answered(SHARED.get().ok_or(NotTold::Off).and_then(|shared| heaps::end(shared, row)).map(|()| 0))
 }
 
+pub(super) extern "C" fn heap_takes_blocks(row: u32) -> i64 {
+    let shared = SHARED.get().ok_or(NotTold::Off);
+    answered(shared.and_then(|shared| heaps::takes_blocks(shared, row)).map(|()| 0))
+}
+
 /// # Safety
 /// The data must be what the function takes.
 #[unsafe(link_section = "heapledger_entry")]
@@ -176,6 +181,15 @@ impl Way {
     pub fn end_heap(&'static self, row: u32) -> Result<(), NotTold> {
         let end: extern "C" fn(u32) -> i64 = self.later(offset_of!(FullWay, end_heap)).ok_or(NotTold::Off)?;
         NotTold::check(end(row)).map(drop)
+    }
+
+    /// Whether blocks may begin in a heap of the program's own: [`heaps::takes_blocks`]. A recorder that cannot say it takes them.
+    ///
+    /// # Errors
+    /// If there is none in this row, or it is gone.
+    pub fn heap_takes_blocks(&'static self, row: u32) -> Result<(), NotTold> {
+        let takes = self.later::<extern "C" fn(u32) -> i64>(offset_of!(FullWay, heap_takes_blocks));
+        takes.map_or(Ok(()), |takes| NotTold::check(takes(row)).map(drop))
     }
 
     /// Whether it can be told of blocks of inner allocators.
