@@ -266,6 +266,7 @@ static void impossible(void) {
     CHECK(heapledger_scope_end(-1) < 0);
     CHECK(heapledger_scope_end(1 << 30) < 0);
     CHECK(heapledger_label(0, NULL, "x") < 0 && heapledger_label(0, "x", NULL) < 0 && heapledger_label(-5, "k", "v") < 0);
+    CHECK(heapledger_label(0, "", "") < 0 && heapledger_label(0, "", "") != HEAPLEDGER_E_UNKNOWN);
     CHECK(heapledger_label_set(-1) < 0);
     CHECK(heapledger_window_open(NULL, 0, 0) < 0 && heapledger_window_open("w", 7, 0) < 0);
     CHECK(heapledger_window_pause(-1) < 0 && heapledger_window_stop(1 << 20) < 0);

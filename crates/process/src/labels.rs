@@ -119,7 +119,10 @@ pub fn label(shared: &'static Shared, parent: LabelId, key: &[u8], value: &[u8])
         return Err(NotTold::Off);
     }
     let ledger = shared.ledger();
-    if key.is_empty() || u64::from(parent.0) >= ledger.section(SectionKind::Labels).used().max(1) {
+    if key.is_empty() {
+        return Err(NotTold::Invalid);
+    }
+    if u64::from(parent.0) >= ledger.section(SectionKind::Labels).used().max(1) {
         return Err(NotTold::Unknown);
     }
     enter(shared, parent, key, value).ok_or_else(|| {

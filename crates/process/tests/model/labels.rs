@@ -71,7 +71,7 @@ fn follow() {
     let step = make(route, "step", "parse").expect("there is room");
     assert_eq!(make(NONE, "route", "/x"), Ok(route), "the same again");
     assert!(make(route, "route", "/x").expect("there is room") != route);
-    assert_eq!((make(LabelId(99), "a", "b"), make(NONE, "", "b")), (Err(NotTold::Unknown), Err(NotTold::Unknown)));
+    assert_eq!((make(LabelId(99), "a", "b"), make(NONE, "", "b")), (Err(NotTold::Unknown), Err(NotTold::Invalid)));
     assert_eq!(put_in_force(LabelId(99)), Err(NotTold::Unknown));
     assert_eq!(put_in_force(route), Ok(NONE));
     begin(0x3000, 3);
