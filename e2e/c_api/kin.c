@@ -47,6 +47,50 @@ static void child(int label, int window)
     exit(0);
 }
 
+enum { FIRST_CALLS = 6 };
+
+/* Whatever it calls first, before any malloc, is of its own ledger. */
+static void calls_first(int which)
+{
+    struct heapledger_figures figures = {.size = sizeof figures};
+    int number = 0;
+    switch (which) {
+    case 0:
+        CHECK(heapledger_mark("called") >= 0);
+        break;
+    case 1:
+        number = heapledger_window_open("the child's", HEAPLEDGER_ALL, 0);
+        CHECK(number > 0);
+        break;
+    case 2:
+        CHECK(heapledger_label(0, "who", "first") > 0);
+        break;
+    case 3:
+        CHECK(heapledger_heap_begin("the child's", pool, sizeof pool, 0) > 0);
+        break;
+    case 4:
+        CHECK(heapledger_state() == 2);
+        break;
+    default:
+        CHECK(heapledger_label_now() == 0);
+    }
+    CHECK(heapledger_mark("called") >= 0);
+    block = malloc(50);
+    CHECK(which != 1 || (heapledger_window_figures(number, &figures) == 0 && figures.allocations == 1));
+    exit(0);
+}
+
+static void forks(int which, int label, int window)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0 && which < FIRST_CALLS)
+        calls_first(which);
+    if (pid == 0)
+        child(label, window);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 int main(void)
 {
     int label = heapledger_label(0, "who", "parent");
@@ -56,11 +100,8 @@ int main(void)
     CHECK(window > 0 && heapledger_heap_begin("the parent's", pool, sizeof pool, 0) > 0);
     block = malloc(10);
     CHECK(hooked == 1);
-    pid_t pid = fork();
-    if (pid == 0)
-        child(label, window);
-    int status = -1;
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    for (int which = 0; which <= FIRST_CALLS; which++)
+        forks(which, label, window);
     block = malloc(40);
     CHECK(hooked == 2 && heapledger_label_now() == label && heapledger_window_stop(window) == 0);
     return 0;

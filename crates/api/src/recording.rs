@@ -32,7 +32,10 @@ const _: () = {
 /// # Errors
 /// If nobody does.
 pub(crate) fn recorder() -> Result<&'static Way, ApiError> {
-    ways::recorder().filter(|way| way.recording() != Recording::Off).ok_or(ApiError::OFF)
+    let way = ways::recorder().ok_or(ApiError::OFF)?;
+    // The first call of a forked child can be one of these.
+    let is_there = way.recording() != Recording::Off || ways::begins_in_child();
+    is_there.then_some(way).ok_or(ApiError::OFF)
 }
 
 /// The version of what is recorded with.
@@ -54,10 +57,10 @@ pub extern "C" fn heapledger_api_version() -> c_uint {
 /// What is recorded in this process at this moment.
 #[unsafe(no_mangle)]
 pub extern "C" fn heapledger_state() -> c_int {
-    match ways::recorder().map(|way| way.recording()) {
-        Some(Recording::On) => 2,
-        Some(Recording::Paused) => 1,
-        Some(Recording::Off) | None => 0,
+    match recorder().map(|way| way.recording()) {
+        Ok(Recording::On) => 2,
+        Ok(Recording::Paused) => 1,
+        Ok(Recording::Off) | Err(_) => 0,
     }
 }
 

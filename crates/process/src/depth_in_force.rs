@@ -5,8 +5,8 @@
 //! tells of each stack whether it may have been cut. A call that was under way at that moment may have a stack as before.
 #![forbid(unsafe_code)]
 
+use crate::family;
 use crate::guarded::Level;
-use crate::hooks;
 use crate::marks::{self, NewMark, NotTold};
 use crate::once::Starting;
 use crate::shared::Shared;
@@ -123,8 +123,7 @@ pub(crate) fn text(depth: FreeDepth) -> Text<24> {
 /// [`NotTold::Off`] if nothing is recorded, [`NotTold::NotSo`] where blocks are guarded: there stacks are whole. [`NotTold::NoRoom`] if the ledger has no
 /// room to say so, [`NotTold::Busy`] if another thread is about to change it: then nothing has changed.
 pub fn set(shared: &'static Shared, depth: FreeDepth) -> Result<(), NotTold> {
-    if !hooks::follows(shared) {
-        hooks::note_fork(shared);
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     if shared.settings().guard.level != Level::Off {

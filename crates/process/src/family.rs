@@ -203,7 +203,13 @@ pub fn note_fork(shared: &'static Shared) -> bool {
     false
 }
 
-/// The same, before the process forbids itself what that takes: if it cannot begin now, it never will.
+/// Whether blocks of the ledger are followed in this process: from now on, if it is a forked child whose first call this is.
+#[inline]
+pub fn follows(shared: &'static Shared) -> bool {
+    shared.switch.follows() || note_fork(shared)
+}
+
+/// The same as [`note_fork`], before the process forbids itself what that takes: if it cannot begin now, it never will.
 #[cold]
 pub fn note_fork_for_good(shared: &'static Shared) {
     if !note_fork(shared) && is_to_begin(shared) {

@@ -1,10 +1,10 @@
 //! Rows of heaps: those that are there from the start, and those that the program tells of.
 #![forbid(unsafe_code)]
 
-use crate::hooks;
 use crate::ledger::{CODEC, Ledger};
 use crate::marks::NotTold;
 use crate::shared::Shared;
+use crate::{family, hooks};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::SectionKind;
@@ -44,8 +44,7 @@ pub(crate) fn enter(
 /// # Errors
 /// If nothing is recorded, there is no room, or its range may not lie where it does beside those of other heaps.
 pub fn begin(shared: &'static Shared, name: &[u8], addresses: Range<usize>, capabilities: u32) -> Result<u8, NotTold> {
-    if !hooks::follows(shared) {
-        hooks::note_fork(shared);
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     apart::result_of(Err(NotTold::NoRoom), || {

@@ -6,6 +6,7 @@
 
 use crate::access::{Access, Sign};
 use crate::errors::FailedCall;
+use crate::family::follows;
 use crate::hooks::{self, AboutBlock, NewBlock, ReallocEnd, Usable};
 use crate::layouts::{SaidLayout, Says};
 use crate::look;
@@ -32,15 +33,6 @@ impl Says for IsInner {
     fn is_inner(&self) -> bool {
         true
     }
-}
-
-/// Whether a call is to be entered.
-fn follows(shared: &'static Shared) -> bool {
-    let follows = hooks::follows(shared);
-    if !follows {
-        hooks::note_fork(shared);
-    }
-    follows
 }
 
 fn kind(block: &InnerBlock) -> Kind {

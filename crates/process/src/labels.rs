@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::count_apart;
-use crate::hooks;
+use crate::family;
 use crate::ledger::Ledger;
 use crate::marks::{NotTold, own_state};
 use crate::private::{Alone, Table};
@@ -114,8 +114,7 @@ impl Shared {
 /// # Errors
 /// If it finds no room, which is counted, nothing is recorded, there is no such parent, or the key is empty.
 pub fn label(shared: &'static Shared, parent: LabelId, key: &[u8], value: &[u8]) -> Result<LabelId, NotTold> {
-    if !hooks::follows(shared) {
-        hooks::note_fork(shared);
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     let ledger = shared.ledger();
@@ -185,7 +184,7 @@ fn words_of(parent: LabelId, key: TextAt, value: TextAt) -> [u64; LABEL_WORDS] {
 /// # Errors
 /// If nothing is recorded, or there is no such label.
 pub fn put_in_force(shared: &'static Shared, label: LabelId) -> Result<LabelId, NotTold> {
-    if !hooks::follows(shared) {
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     if label != LabelId::NONE && u64::from(label.0) >= shared.ledger().section(SectionKind::Labels).used() {

@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::access::{Access, Sign, count_apart};
-use crate::hooks;
+use crate::family;
 use crate::lease;
 use crate::ledger::CODEC;
 use crate::order::{OLD_LEASE, TRIES};
@@ -128,8 +128,7 @@ pub(crate) fn own_state(shared: &'static Shared) -> Option<&'static ThreadState>
 /// # Errors
 /// If it is not in the ledger.
 pub fn mark(shared: &'static Shared, new: &NewMark) -> Result<u32, NotTold> {
-    if !hooks::follows(shared) {
-        hooks::note_fork(shared);
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     let state = own_state(shared);

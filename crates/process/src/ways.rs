@@ -18,6 +18,7 @@ pub use asking::Entry;
 pub use blocks::InnerBlock;
 pub use own::{EntryOf, offer_entries};
 
+use crate::family;
 use crate::once::Noted;
 use crate::reallocation::Reallocation;
 use crate::shared::Shared;
@@ -311,6 +312,12 @@ pub(crate) fn take(shared: &'static Shared) {
 /// Who records in this process instead of us.
 pub fn another() -> Option<&'static Way> {
     if OWN.way.claim.load(Ordering::Acquire) == RECORDS { None } else { ANOTHER.get() }
+}
+
+/// Whether this is a forked child that we record from now on: where nothing is recorded, somebody has asked.
+#[cold]
+pub fn begins_in_child() -> bool {
+    own_shared().is_some_and(family::begin)
 }
 
 /// Who records in this process, as far as we know: we ourselves, or whoever was there before us.

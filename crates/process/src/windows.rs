@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 use crate::access::count_apart;
-use crate::hooks;
 use crate::ledger::CODEC;
 use crate::look::huge;
 use crate::marks::{self, NewMark, NotTold, own_state, words_of};
@@ -15,6 +14,7 @@ use crate::private::{Alone, Table};
 use crate::publication;
 use crate::shared::Shared;
 use crate::texts::TextAt;
+use crate::{family, hooks};
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::mark::{MarkKind, Window, WindowMode, WindowState};
@@ -196,8 +196,7 @@ impl Default for Windows {
 /// # Errors
 /// If it cannot be; what finds no room is counted.
 pub fn start(shared: &'static Shared, new: &NewWindow) -> Result<u32, NotTold> {
-    if !hooks::follows(shared) {
-        hooks::note_fork(shared);
+    if !family::follows(shared) {
         return Err(NotTold::Off);
     }
     let thread = if new.of_own_thread {
