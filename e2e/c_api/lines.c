@@ -128,6 +128,8 @@ int main(int argc, char **argv) {
     kept_blocks[1] = small(10);
     kept_blocks[2] = deep(20, 1111);
     kept_blocks[3] = deep(60, 2222);
+    /* More frames than a line has room for. */
+    kept_blocks[4] = deep(400, 4444);
     /* Its number is that of now: it is the youngest. */
     kept_blocks[1] = realloc(kept_blocks[1], 5000);
     heap = heapledger_heap_begin("pool", pool, sizeof pool, 0);

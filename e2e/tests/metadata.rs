@@ -186,6 +186,9 @@ fn so_does_one_that_records_itself() -> Result {
     let work = sdk.scratch.work().display().to_string();
     sdk.run(&program, "", &[&work])?.good()?;
     check_lines(&sdk.scratch, &program, "small")?;
+    let plain = std::fs::read_to_string(sdk.scratch.path("own_plain.log")).map_err(|error| error.to_string())?;
+    let deep = plain.lines().find(|line| line.starts_with("~b#size: 4444,")).unwrap_or_default();
+    check!(deep.matches(" 0x").count() == 255, "the innermost of a very deep stack: {deep}");
     let weak = sdk.built("gcc", "lines.c", "weak", &["-DHEAPLEDGER_WEAK"])?;
     let ran = sdk.run(&weak, "", &[&work])?.good()?;
     check!(ran.out() == "absent\n", "{ran}");

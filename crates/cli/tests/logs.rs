@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Scratch, heapledger, output};
 use heapledger_format::TallyCounter;
+use heapledger_format::record::Entry;
 use heapledger_testing::Builder;
 use serde_json::Value;
 
@@ -98,6 +99,24 @@ fn live_blocks_of_a_ledger_are_printed_as_lines_oldest_first() {
     let printed = run(&["encode", "--ledger", "lost.hl", "--plain"]);
     assert!(printed.status.success() && out(&printed).starts_with("~b#size: 24"), "{printed:?}");
     assert!(err(&printed).contains("7 blocks"), "{printed:?}");
+    // A line has room for so many frames.
+    let deep: Vec<(Option<u16>, u64)> = (0..305).map(|frame| (None, 0x40_1000 + frame)).collect();
+    let mut builder = Builder::new();
+    let site = builder.stack(&deep);
+    builder.block(0x1000, 24);
+    for (number, size) in [(1, 48), (2, 50)] {
+        builder.entry(Entry { number, address: 0x2000 + size, size: Some(size), site, ..Entry::NONE });
+    }
+    builder.write(&scratch.cwd().join("deep.hl")).expect("written");
+    let said = "heapledger: 2 lines have the innermost 255 frames only: there were up to 305\n";
+    let printed = run(&["encode", "--ledger", "deep.hl", "--plain"]);
+    assert!(printed.status.success() && err(&printed) == said, "{printed:?}");
+    let frames: Vec<usize> = out(&printed).lines().map(|line| line.matches("0x").count()).collect();
+    assert_eq!(frames, [0, 255, 255]);
+    assert!(out(&printed).contains("~b#size: 48, 0x401000 ") && out(&printed).contains(" 0x4010fe \n"), "{printed:?}");
+    let packed = run(&["encode", "--ledger", "deep.hl"]);
+    assert!(packed.status.success() && err(&packed) == said, "{packed:?}");
+    assert_eq!(out(&with_input(heapledger().arg("decode"), out(&packed))), out(&printed));
     for (words, said) in [
         (&["encode", "--ledger", "a.hl", "--module", "app"][..], "the ledger knows no modules"),
         (&["encode", "--plain", SAMPLE], "--plain"),

@@ -8,6 +8,7 @@ use crate::private::Passing;
 use crate::ways::Way;
 use core::fmt;
 use heapledger_format::Site;
+use heapledger_format::session::DEPTH_LIMIT_MAX;
 use heapledger_linux::loader::{self, CodeFinder};
 use heapledger_lws::{BLOB_BYTES_MAX, encode_any, extension, line};
 
@@ -40,7 +41,7 @@ pub enum LinesEnd {
     Refused,
 }
 
-/// Most frames of a line: what an extension of the format holds. Of more, the innermost ones stay.
+/// Most frames of a line: what an extension of the format holds. Of more that are shown, the innermost ones stay.
 const FRAMES_MAX: usize = extension::DEPTH_MAX;
 /// How often blocks are gathered, with twice as much room each time.
 const TRIES: usize = 5;
@@ -63,7 +64,8 @@ pub fn write(
     blocks.sort_unstable_by_key(|[number, ..]| *number);
     let shown = Shown::new(addresses);
     // A signal's stack may be small.
-    let room = (Passing::<usize>::new(FRAMES_MAX), Passing::<u64>::new(FRAMES_MAX), Passing::<u8>::new(BLOB_BYTES_MAX));
+    let whole = Passing::<usize>::new(DEPTH_LIMIT_MAX as usize);
+    let room = (whole, Passing::<u64>::new(FRAMES_MAX), Passing::<u8>::new(BLOB_BYTES_MAX));
     let (Some(mut stack), Some(mut frames), Some(mut blob)) = room else { return Err(LinesEnd::NoMemory) };
     let (stack, frames, blob) = (stack.all(), frames.all(), blob.all());
     for [_, bytes, site] in blocks.iter() {

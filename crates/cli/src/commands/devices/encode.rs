@@ -16,6 +16,7 @@ use crate::commands::unless_pipe_closed;
 use crate::terminal::stdout;
 use crate::{FAILURE, say};
 
+mod frames;
 mod live;
 
 /// Arguments of `encode`.
@@ -27,6 +28,7 @@ hold (64-bit addresses, more than 31 frames) is written in an extension that its
 own tool refuses. --ledger prints the blocks that live in a ledger, oldest
 first; with --module their frames are as they stand in the file of that module,
 which libwebsockets' tools can name where the program lies elsewhere each time.
+Of more than 255 frames (31 with 32 bits) the innermost are printed.
 
 Examples:
   heapledger encode '~b#size: 7520, 0x406651 0x406852 0x406c1b 0x406294'

@@ -4,22 +4,19 @@ use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heapledger_analysis::Seen;
 use heapledger_format::Site;
 use heapledger_format::bytes::WordSize;
 use heapledger_logs::lws::LoggedTrace;
-use heapledger_lws::{Width, line};
+use heapledger_lws::{DEPTH_MAX, Width, extension, line};
 use heapledger_report::{clean, counted, sentence};
-use heapledger_source::{Ledger, Module};
 
+use super::frames::{Cut, LineFrames, frames, module};
 use super::{EncodeArgs, written_as};
 use crate::commands::opening::{OpeningArgs, open_target};
 use crate::say;
 use crate::terminal::stdout;
-
-/// Frames of a call site, and whether some are left out.
-type LineFrames = (Vec<u64>, bool);
 
 /// Writes them. Whether all could be written, and there were some.
 pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool> {
@@ -35,16 +32,19 @@ pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool>
     blocks.sort_unstable_by_key(|(number, ..)| *number);
     let mut known: HashMap<Site, LineFrames> = HashMap::new();
     let mut out = BufWriter::new(stdout());
-    let (mut written, mut failed, mut elsewhere) = (0u64, 0u64, 0u64);
+    // What the program writes of itself has no more in words either.
+    let most = if width == Width::W32 && !args.plain { DEPTH_MAX } else { extension::DEPTH_MAX };
+    let (mut written, mut failed, mut elsewhere, mut cut) = (0u64, 0u64, 0u64, Cut { lines: 0, most, deepest: 0 });
     for (_, size, site) in blocks {
-        let (frames, is_part) = match known.get(&site) {
+        let LineFrames { frames, is_part, cut_from } = match known.get(&site) {
             Some(known) => known.clone(),
             None => {
-                let made = frames(&ledger, &modules, wanted, site)?;
+                let made = frames(&ledger, &modules, wanted, site)?.cut_to(most);
                 known.entry(site).or_insert(made).clone()
             }
         };
         elsewhere += u64::from(is_part);
+        cut.note(cut_from);
         let trace = LoggedTrace { frames, size, dialect: None, high_lost: false, lenient: None };
         let text =
             if args.plain { plain(&trace) } else { written_as(&trace, width).map_err(|error| error.to_string()) };
@@ -71,6 +71,7 @@ pub(super) fn write(args: &EncodeArgs, target: &std::ffi::OsStr) -> Result<bool>
     if elsewhere != 0 {
         say(&format!("frames of other modules are left out of {}", counted(elsewhere, "line", "lines")));
     }
+    cut.tell();
     if written == 0 && failed == 0 {
         say(&format!("no block lives in {}", Path::new(target).display()));
     }
@@ -81,31 +82,4 @@ fn plain(trace: &LoggedTrace) -> Result<String, String> {
     let mut text = String::new();
     line::write_plain(&trace.frames, trace.size, &mut text).map_err(|error| error.to_string())?;
     Ok(text)
-}
-
-/// The row of the module whose file is called so, or whose path is that.
-fn module(modules: &[Module], name: &str) -> Result<u16> {
-    let is_it = |module: &&Module| module.path == Path::new(name) || module.path.file_name() == Some(name.as_ref());
-    match modules.iter().find(is_it) {
-        Some(module) => Ok(module.row),
-        None if modules.is_empty() => bail!("the ledger knows no modules: its addresses are those of the device"),
-        None => bail!("no module of the ledger is called {name}"),
-    }
-}
-
-/// The frames of a call site, innermost first: as they were in memory, or of one module as they are in its file.
-fn frames(ledger: &Ledger, modules: &[Module], wanted: Option<u16>, site: Site) -> Result<LineFrames> {
-    let (mut frames, mut is_part) = (Vec::new(), false);
-    for id in ledger.stack(site)?.codes {
-        let Some(code) = ledger.code(id)? else { continue };
-        match wanted {
-            Some(row) if code.module == Some(row) => frames.push(code.offset),
-            Some(_) => is_part = true,
-            None => {
-                let bias = code.module.and_then(|row| modules.iter().find(|module| module.row == row));
-                frames.push(code.offset.wrapping_add(bias.map_or(0, |module| module.bias)));
-            }
-        }
-    }
-    Ok((frames, is_part))
 }
