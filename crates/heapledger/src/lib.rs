@@ -56,8 +56,9 @@
 //! when the program ends or aborts, and when it asks: [`check_integrity()`], [`check_block`]. The program goes on all the same, and ends as it
 //! would have ended.
 //!
-//! The allocator inside is asked for more than the program wants, and gets back what it has given, with the layout that it was asked for with, also where
-//! the program says another one. `realloc` always moves. What else can be set is set by the person who starts the program, who has the
+//! At [`GuardLevel::Light`] the allocator inside is asked for more than the program wants, and gets back what it has given, with the layout that it was asked
+//! for with, also where the program says another one. At [`GuardLevel::Full`] blocks lie in memory of the guard's own, and it is asked only for what finds no
+//! room there, which is guarded as at `Light`. `realloc` always moves. What else can be set is set by the person who starts the program, who has the
 //! last word: `HEAPLEDGER=guard=full,check-every=1000 ./program` (`docs/guard.md`) guards a program that asks for nothing as well. Levels with
 //! closed pages take `heapledger run`, and under `run` the guard is that of `run --guard=LEVEL` alone. [`lower_guard`] has
 //! new blocks guarded less, once the program has started, say. After [`stop()`] they are not guarded any more, since that takes system calls.
