@@ -93,6 +93,7 @@ pub mod depth_in_force;
 mod described;
 #[cfg(not(feature = "loom"))]
 pub mod enclosing;
+#[cfg(not(feature = "loom"))]
 pub mod ending;
 #[cfg(not(feature = "loom"))]
 pub mod entry;
