@@ -33,9 +33,8 @@
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
 use crate::{direct, emulated, guard};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use heapledger_linux::fork::ForkCounts;
 use heapledger_linux::loader::{CodeFinder, Module, Symbol, modules_after_us, modules_before_us, modules_but_us};
-use heapledger_linux::{apart, syscall};
+use heapledger_linux::{apart, fork::ForkCounts, syscall};
 use heapledger_watch::state;
 
 pub(crate) static NEXT: [AtomicUsize; HOOKED.len()] = [const { AtomicUsize::new(0) }; HOOKED.len()];
@@ -345,6 +344,7 @@ fn c_module() -> Option<Module> {
 
 /// Every thread that gets here at the same time finds and stores the same.
 fn find_c_family() {
+    let _ = BUSY.at(WALKING); // now: later the program may have forbidden itself the system calls that its page takes
     if modules_after_us().all(|module| module.symbol(b"malloc").is_none()) {
         IS_LAST.store(true, Ordering::Relaxed);
     }
