@@ -207,7 +207,7 @@ fn after_history(shared: &Shared, mut state: Entered) {
 #[cold]
 #[inline(never)]
 fn after_lease(shared: &Shared, mut state: Entered) -> bool {
-    if state.next_entry != state.end_entry {
+    if state.next_entry < state.end_entry {
         return false;
     }
     if state.entries == 1 {
@@ -229,8 +229,12 @@ fn more_entries(shared: &Shared, mut state: Entered) -> bool {
     state.end_entries(shared, 1);
     let Some(lease) = shared.history.lease(shared.ledger(), state.entries_filled) else { return false };
     state.entries_filled = state.entries_filled.wrapping_add(lease.count);
+    // A handler may jump out of this for good, after any instruction: nothing is left from `next_entry` on where that is not below `end_entry`,
+    // and what is given back is told last. Then the lease is lost at worst.
     state.next_entry = lease.first;
+    compiler_fence(Ordering::Release);
     state.end_entry = lease.first.wrapping_add(lease.count);
+    compiler_fence(Ordering::Release);
     state.entries = lease.count;
     true
 }
@@ -250,7 +254,12 @@ impl Entered<'_> {
     /// The same of those that were added up, or are about to be.
     fn give_entries_back(&mut self, shared: &Shared) {
         let lease = Lease { first: self.end_entry.wrapping_sub(self.entries), count: self.entries };
-        (self.next_entry, self.end_entry, self.entries) = (0, 0, 0);
+        // As in `more_entries`, the other way round.
+        self.entries = 0;
+        compiler_fence(Ordering::Release);
+        self.end_entry = 0;
+        compiler_fence(Ordering::Release);
+        self.next_entry = 0;
         shared.history.release(shared.ledger(), lease);
     }
 
@@ -415,7 +424,7 @@ impl<'hook> Backend for Access<'hook> {
 
     #[inline(always)]
     fn expect_history(&mut self) {
-        if (self.is_usual || self.shared.history.is_on()) && self.state.next_entry == self.state.end_entry {
+        if (self.is_usual || self.shared.history.is_on()) && self.state.next_entry >= self.state.end_entry {
             more_entries(self.shared, self.state.again());
         }
     }
@@ -442,7 +451,7 @@ impl<'hook> Backend for Access<'hook> {
             return;
         }
         let entry = self.state.next_entry;
-        if entry == self.state.end_entry {
+        if entry >= self.state.end_entry {
             let freed = *freed;
             // One after the other: that takes less stack.
             if more_entries(self.shared, self.state.again()) {
