@@ -11,6 +11,7 @@ use crate::commands::Command;
 use crate::{ecosmdd, help, terminal};
 
 pub(crate) use self::attach::AttachArgs;
+pub(crate) use self::recorder::{output_file, output_path};
 pub(crate) use self::run::{OUTPUT, RunArgs};
 
 mod attach;
@@ -71,7 +72,7 @@ pub(crate) struct RecoverArgs {
     pub(crate) places: Vec<PathBuf>,
     /// Directory for the finished ledgers, created if missing; or NAME.hl for a single ledger [default: that of their session if they
     /// are of run --children, else the working directory]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = output_path())]
     pub(crate) output: Option<PathBuf>,
     /// List unfinished ledgers and change nothing
     #[arg(long)]
@@ -139,6 +140,15 @@ mod tests {
     fn no_line_of_help_is_wider_than_a_terminal() {
         for line in TEACH.lines() {
             assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+
+    #[test]
+    fn no_ledger_is_written_to_standard_output() {
+        for command in ["run jq", "attach 1", "snapshot 1", "recover", "convert log", "receive log", "heapmap log"] {
+            let words = command.split(' ').take(1).chain(["-o", "-"]).chain(command.split(' ').skip(1));
+            let told = Cli::try_parse_from(["heapledger"].into_iter().chain(words)).expect_err("refused");
+            assert!(told.exit_code() == 2 && told.to_string().contains("standard output"), "{command}: {told}");
         }
     }
 }

@@ -32,13 +32,18 @@ pub(super) fn augment(mut command: Command, is_wanted: fn(Key) -> bool) -> Comma
     )
 }
 
-/// Reads a pattern of the ledger's name. Reading commands take `-` for standard input: a file of that name would be hard to ask for, and a ledger is no
-/// stream.
-pub(super) fn output_file() -> impl TypedValueParser<Value = OsString> {
+/// Reads a ledger's name, or a pattern of it. Reading commands take `-` for standard input: a file of that name would be hard to ask for, and a ledger
+/// is no stream.
+pub(crate) fn output_file() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name == "-" {
         true => Err("a ledger is a file, and cannot go to standard output; './-' is a file of this name"),
         false => Ok(name),
     })
+}
+
+/// The same as a path.
+pub(crate) fn output_path() -> impl TypedValueParser<Value = PathBuf> {
+    output_file().map(PathBuf::from)
 }
 
 /// What was typed of them.

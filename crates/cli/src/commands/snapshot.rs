@@ -16,6 +16,7 @@ use heapledger_source::Ledger;
 use super::form::{FormArgs, Sentences};
 use super::present::unwritten;
 use super::unless_pipe_closed;
+use crate::args::output_file;
 use crate::say;
 use crate::terminal::{Color, Progress, stdout};
 
@@ -49,7 +50,7 @@ pub(crate) struct SnapshotArgs {
     #[arg(value_name = "PID|FILE")]
     pub(crate) target: OsString,
     /// Name of the snapshot [default: heapledger.%n.%p.%i.hl]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_file())]
     pub(crate) output: Option<OsString>,
     /// Hold the program while the copy is made, and say for how long
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! Where the report of a check goes.
 
 use std::io;
+use std::path::Path;
 
 use anyhow::Result;
 use heapledger_launch::output::replace;
@@ -15,7 +16,8 @@ pub(super) fn write<R: Report>(args: &CheckArgs, report: &mut R, set_paint: fn(&
     let (view, form) = (&args.ledger.view, args.form.get());
     let paint = args.ledger.paint();
     let plain = Paint { exact_bytes: paint.exact_bytes, ..Paint::default() };
-    match &args.output {
+    // `-` is standard output, where it goes anyway.
+    match args.output.as_ref().filter(|path| *path != Path::new("-")) {
         None if *form == Form::Text => view.present(form, report),
         None => report.write(form, &mut Output::data()).map_err(unwritten),
         Some(path) => {

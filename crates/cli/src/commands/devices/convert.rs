@@ -10,6 +10,7 @@ use heapledger_source::Ledger;
 
 use super::decode::WidthArgs;
 use super::saving::{name_for, save, say_missing};
+use crate::args::output_path;
 use crate::commands::opening::{FromLog, all_of};
 use crate::commands::{NamingArgs, unless_pipe_closed};
 use crate::terminal::stdout;
@@ -32,7 +33,7 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "LOG")]
     pub(crate) log: OsString,
     /// Name of the ledger [default: that of the log, with .hl behind it]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     pub(crate) output: Option<PathBuf>,
     /// Take the file for a log of that kind; else that is seen by what is in it
     #[arg(long, value_enum, value_name = "KIND")]

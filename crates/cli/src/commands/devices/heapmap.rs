@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use heapledger_report::Form;
 
 use super::saving::{save, say_missing};
+use crate::args::output_path;
 use crate::commands::dump::{self, DumpArgs};
 use crate::commands::unless_pipe_closed;
 use crate::say;
@@ -29,7 +30,7 @@ pub(crate) struct HeapmapArgs {
     #[arg(long, conflicts_with_all = ["group_by", "columns", "limit", "top"])]
     pub(crate) classic: bool,
     /// Keep the ledger, too
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) dump: DumpArgs,

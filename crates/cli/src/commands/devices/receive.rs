@@ -11,6 +11,7 @@ use heapledger_logs::live::LiveLine;
 use heapledger_report::{clean, counted};
 
 use super::saving::{Renewed, name_for};
+use crate::args::output_path;
 use crate::commands::opening::FromLog;
 use crate::commands::unless_pipe_closed;
 use crate::say;
@@ -42,7 +43,7 @@ pub(crate) struct ReceiveArgs {
     #[arg(value_name = "SOURCE")]
     pub(crate) source: OsString,
     /// Name of the ledger [default: that of the source, with .hl behind it]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = output_path())]
     pub(crate) output: Option<PathBuf>,
     /// Renew the ledger at this interval while events come: 500ms, 10s
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "1s")]
