@@ -38,6 +38,13 @@ fn calls_that_gave_no_block() -> Result {
     let told = ran.err();
     check!(told.contains("  refused      18 calls gave no block: heapledger errors "), "{told}");
     check!(!told.contains("failed-allocation") && !told.contains("errors were found"), "{told}");
+    // Of several processes the sum is told.
+    let mut twice = command(heapledger());
+    twice.args(["run", "--children", "-o", "both", "--", "sh", "-c", "\"$0\"; \"$0\""]).arg(&program);
+    let ran = process::run(twice.current_dir(scratch.work()))?.good()?;
+    check!(ran.err().contains("  refused      36 calls gave no block: heapledger errors both"), "{ran}");
+    let session = read("stats", scratch.work().join("both"), &[])?;
+    check!(session.iter().any(|line| line["type"] == "session" && line["failed_calls"] == 36), "{session:?}");
     let lines = read("errors", scratch.path("x.hl"), &[])?;
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).cloned().collect::<Vec<Value>>();
     let (stacks, errors) = (stacks_of(&scratch)?, of("error"));

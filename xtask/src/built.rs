@@ -117,31 +117,28 @@ impl TestProgram {
     }
 }
 
-/// Those that take longest: whatever begins last with nothing beside it leaves a processor idle.
-const LONGEST: &[&str] =
-    &["guard", "gdb", "children", "own_books", "api_costs", "guard_others", "firmware_costs", "instructions"];
+/// Those that take longest, of crates and on real programs: whatever begins last with nothing beside it leaves a processor idle.
+const LONGEST: &[&str] = &[
+    "guard",
+    "gdb",
+    "children",
+    "own_books",
+    "api_costs",
+    "guard_others",
+    "firmware_costs",
+    "instructions",
+    "render",
+    "damage",
+    "forged",
+    "oracle",
+];
 
-/// How many run at once. One alone leaves a part of the processors idle: where its tests wait for something, and when the last of them
-/// takes longest.
-#[derive(Clone, Copy)]
-pub(crate) enum AtOnce {
-    /// One after the other, and what they print as they print it.
-    One,
-    /// Two, the longest first, and what each has printed when it has ended.
-    Two,
-}
-
-/// Runs programs; `set` says more about the commands. The others run in any case where one fails: who has no machine like this one learns
-/// of all that fails there at once.
-pub(crate) fn run_all(
-    programs: &[&TestProgram],
-    at_once: AtOnce,
-    set: impl Fn(&mut Command) + Sync,
-) -> (Tests, Vec<String>) {
+/// Runs programs, two at once, the longest first: one alone leaves a part of the processors idle, where its tests wait for something, and when
+/// the last of them takes longest. What each has printed comes when it has ended; `set` says more about the commands. The others run in any case
+/// where one fails: who has no machine like this one learns of all that fails there at once.
+pub(crate) fn run_all(programs: &[&TestProgram], set: impl Fn(&mut Command) + Sync) -> (Tests, Vec<String>) {
     let mut in_turn = programs.to_vec();
-    if let AtOnce::Two = at_once {
-        in_turn.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.name()).unwrap_or(usize::MAX));
-    }
+    in_turn.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.name()).unwrap_or(usize::MAX));
     let (next, came) = (AtomicUsize::new(0), Mutex::new((Tests::default(), Vec::new())));
     // Whoever reads us may have gone; the tests go on.
     let show = |text: &str| drop(std::io::stdout().write_all(text.as_bytes()));
@@ -150,10 +147,7 @@ pub(crate) fn run_all(
             let (mut printed, mut failures) = (String::new(), Failures::default());
             let ran = program.run(&set, |line| {
                 failures.hear(line);
-                match at_once {
-                    AtOnce::One => show(&format!("{line}\n")),
-                    AtOnce::Two => printed.extend([line, "\n"]),
-                }
+                printed.extend([line, "\n"]);
             });
             let mut came = came.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             show(&printed);
@@ -164,9 +158,7 @@ pub(crate) fn run_all(
         }
     };
     std::thread::scope(|scope| {
-        if let AtOnce::Two = at_once {
-            scope.spawn(lane);
-        }
+        scope.spawn(lane);
         lane();
     });
     came.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -218,9 +210,11 @@ mod tests {
 
     #[test]
     fn those_that_take_longest_are_there() {
-        let tests = root().join("e2e/tests");
+        let crates = std::fs::read_dir(root().join("crates")).expect("crates").flatten().map(|found| found.path());
+        let places: Vec<PathBuf> = crates.chain([root().join("e2e")]).map(|place| place.join("tests")).collect();
         for name in LONGEST {
-            assert!(tests.join(format!("{name}.rs")).is_file() || tests.join(name).is_dir(), "{name}");
+            let is_there = |tests: &PathBuf| tests.join(format!("{name}.rs")).is_file() || tests.join(name).is_dir();
+            assert!(places.iter().any(is_there), "{name}");
         }
     }
 

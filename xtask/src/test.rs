@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::built::{self, AtOnce, Compiler, TestProgram};
+use crate::built::{self, Compiler, TestProgram};
 use crate::planted::Planted;
 use crate::step::{Beside, Result, Tests, cargo, children, run as run_command, run_tests, seconds, target};
 use crate::{packages, symbols, thumb, tidy};
@@ -23,7 +23,7 @@ const STEPS: &[(&str, Step)] = &[
     ("packages", packages),
     ("fmt", |_| run_command(&mut cargo(&["fmt", "--all", "--check"])).map(|()| Done::Well)),
     ("tidy", |_| tidy::run(&[]).map(|()| Done::Well)),
-    ("clippy", clippy),
+    (CLIPPY, clippy),
     ("unit", unit),
     ("symbols", |_| symbols::check().map(|()| Done::Well)),
     ("thumb", |_| thumb::build().map(|built| if built { Done::Well } else { Done::Skipped })),
@@ -38,6 +38,9 @@ fn packages(_: Compiler) -> Result<Done> {
     packages::provide_if_possible(packages::CHIP);
     Ok(Done::Well)
 }
+
+/// The step that builds all tests: it leaves a processor idle where crates wait for each other, so the other build is made beside it.
+const CLIPPY: &str = "clippy";
 
 /// The tests on real programs: they take longest, and come after all that can be known without them.
 const E2E: &str = "e2e";
@@ -66,7 +69,7 @@ fn clippy(compiler: Compiler) -> Result<Done> {
 }
 
 fn unit(compiler: Compiler) -> Result<Done> {
-    let mut tests = tests_of_commands(compiler, AtOnce::One, |program| !program.is_of(E2E), |_| {})?;
+    let mut tests = tests_of_commands(compiler, |program| !program.is_of(E2E), |_| {})?;
     tests.add(run_tests(&mut compiler.cargo(&["test", "--workspace", "--doc"]))?);
     Ok(Done::Tested(tests))
 }
@@ -78,13 +81,12 @@ fn e2e(compiler: Compiler) -> Result<Done> {
     let set = |command: &mut Command| {
         command.env("HEAPLEDGER_E2E_CLI", &built);
     };
-    tests_of_commands(compiler, AtOnce::Two, |program| program.is_of(E2E), set).map(Done::Tested)
+    tests_of_commands(compiler, |program| program.is_of(E2E), set).map(Done::Tested)
 }
 
 /// Tests that run the command line, with a ledger planted where ledgers of users lie.
 fn tests_of_commands(
     compiler: Compiler,
-    at_once: AtOnce,
     is_meant: impl Fn(&TestProgram) -> bool,
     set: impl Fn(&mut Command) + Sync,
 ) -> Result<Tests> {
@@ -92,7 +94,7 @@ fn tests_of_commands(
     let planted = Planted::for_tests()?;
     let (name, place) = planted.variable();
     let meant: Vec<&TestProgram> = programs.iter().filter(|program| is_meant(program)).collect();
-    let (tests, mut problems) = built::run_all(&meant, at_once, |command| {
+    let (tests, mut problems) = built::run_all(&meant, |command| {
         command.env(&name, &place);
         set(command);
     });
@@ -101,7 +103,7 @@ fn tests_of_commands(
 }
 
 /// Builds the optimized command line and the libraries that the tests on real programs run, as `e2e/src/tools.rs`
-/// does: it takes longer than any test, and the tests of the crates leave processors idle.
+/// does: it takes longer than any test.
 fn shipped() -> Command {
     let mut command = cargo(&["build", "--release", "--quiet"]);
     for package in ["heapledger-cli", "heapledger-preload", "heapledger-calls"] {
@@ -139,7 +141,7 @@ pub(crate) fn run(only: &[&str]) -> Result {
     for (name, step) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
         println!("== {name}");
         let (started, before) = (Instant::now(), children());
-        let beside = (*name == "unit" && only.is_empty()).then(|| Beside::start(&mut shipped())).transpose()?;
+        let beside = (*name == CLIPPY && only.is_empty()).then(|| Beside::start(&mut shipped())).transpose()?;
         let done = step(compiler)
             .map_err(|problem| format!("{name} failed after {}: {problem}", seconds(started.elapsed())))?;
         beside.map_or(Ok(()), Beside::finish)?;

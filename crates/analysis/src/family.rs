@@ -48,6 +48,8 @@ pub struct MemberTotals {
     pub peak: Peak,
     /// What it did wrong with its blocks.
     pub errors: u64,
+    /// Calls that gave no block.
+    pub failed_calls: u64,
     /// What estimates come from; `None`: all is exact.
     pub sampled: Option<Sampled>,
     /// How long it was recorded, in nanoseconds.
@@ -76,6 +78,7 @@ impl MemberTotals {
             live_bytes: summary.live_bytes,
             peak: summary.peak,
             errors: ledger.errors()?.iter().filter(|error| is_wrong(&error.entry)).count() as u64,
+            failed_calls: summary.failed_calls,
             sampled: summary.sampled,
             span_ns: clock.span_ns(),
             start_unix_ns: clock.start_unix_ns(),
@@ -184,6 +187,8 @@ pub struct FamilyTotals {
     pub together_at_most_bytes: u64,
     /// What was done wrong with blocks.
     pub errors: u64,
+    /// Calls that gave no block.
+    pub failed_calls: u64,
     /// Whether figures are estimates, of some processes at least.
     pub sampled: bool,
     /// What forked processes freed that they had not allocated themselves, where that was looked for: in no other figure.
@@ -241,8 +246,10 @@ impl FamilySummary {
             totals.sampled |= one.sampled;
         }
         totals.together_at_most_bytes = together_at_most(&processes);
-        let frees = read.iter().filter_map(MemberRead::totals).map(|totals| totals.frees);
-        totals.frees = frees.fold(0, u64::saturating_add);
+        for one in read.iter().filter_map(MemberRead::totals) {
+            totals.frees = totals.frees.saturating_add(one.frees);
+            totals.failed_calls = totals.failed_calls.saturating_add(one.failed_calls);
+        }
         let began = processes.iter().map(|one| one.began_unix_ns).chain([family.head.started_unix_ns]);
         let began_unix_ns = began.filter(|began| *began != 0).min().unwrap_or(0);
         let members = read

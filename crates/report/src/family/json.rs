@@ -33,6 +33,7 @@ struct SessionJson<'a> {
     together_at_most_bytes: u64,
     peak: Option<MomentJson>,
     errors: u64,
+    failed_calls: u64,
     estimated: bool,
     inherited: InheritedJson,
 }
@@ -110,6 +111,7 @@ struct FiguresJson {
     peak_blocks: u64,
     peak_time_ns: Option<u64>,
     errors: u64,
+    failed_calls: u64,
     estimated: bool,
 }
 
@@ -126,6 +128,7 @@ impl FiguresJson {
             peak_blocks: totals.peak.blocks,
             peak_time_ns: totals.peak.time_ns,
             errors: totals.errors,
+            failed_calls: totals.failed_calls,
             estimated: totals.sampled.is_some(),
         }
     }
@@ -224,6 +227,7 @@ fn session_line<'a>(family: &'a Family, summary: &FamilySummary) -> SessionJson<
         together_at_most_bytes: totals.together_at_most_bytes,
         peak: family.peak().map(MomentJson::of),
         errors: totals.errors,
+        failed_calls: totals.failed_calls,
         estimated: totals.sampled,
         inherited: InheritedJson::of(&totals.inherited),
     }

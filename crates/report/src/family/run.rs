@@ -90,6 +90,14 @@ impl Display for FamilyRun<'_> {
             let found = counted(totals.errors, "error was", "errors were");
             writeln!(f, "  errors       {}", lines(&format!("{found} found: heapledger errors {}", self.path)))?;
         }
+        if totals.failed_calls > 0 {
+            let calls = counted(totals.failed_calls, "call", "calls");
+            writeln!(
+                f,
+                "  refused      {}",
+                lines(&format!("{calls} gave no block: heapledger errors {}", self.path))
+            )?;
+        }
         let ledgers = summary.members.iter().flatten().count() as u64;
         let (ledgers, bytes) = (counted(ledgers, "ledger", "ledgers"), self.paint.exact_figures().bytes(self.bytes));
         writeln!(f, "  session      {}", lines(&format!("{} ({ledgers}, {bytes})", self.path)))?;

@@ -54,6 +54,10 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
         let errors = counted(totals.errors, "error was", "errors were");
         fields.line("Errors", format!("{errors} found: `heapledger errors` shows them"))?;
     }
+    if totals.failed_calls != 0 {
+        let calls = counted(totals.failed_calls, "call", "calls");
+        fields.line("Refused", format!("{calls} gave no block: `heapledger errors` shows them"))?;
+    }
     ShownProcesses::of(summary, report.all).write(summary, "--all", paint, fields.out)?;
     notes::write(fields.out, &report.seen, paint)?;
     out.flush()
