@@ -67,6 +67,34 @@ fn ends_of_processes_that_others_wait_for_are_known() -> Result {
     Ok(())
 }
 
+/// A process that becomes one program after the other, each of which is finished while it goes on: they stay in their order, and all are there.
+#[test]
+fn programs_of_one_process_are_in_the_order_in_which_they_were() -> Result {
+    // A shell that is the last command of another one is executed in its place; each waits until the list has the end of the one before.
+    const SCRIPT: &str = r#"
+        n=$1; until [ "$(grep -c '"end":"exec"' "$S/session.jsonl")" -ge "$n" ]; do sleep 0.01; done
+        [ "$n" -lt 4 ] || exit 6
+        exec env sh -c "$0" "$0" $((n + 2))"#;
+    let scratch = Scratch::new();
+    let session = scratch.path("s");
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "-o"]).arg(&session).arg("--ledger-dir").arg(scratch.live());
+    command.args(["--", "/bin/sh", "-c", r#"/bin/sh -c "$0" "$0" 0; [ $? = 6 ]"#, SCRIPT]);
+    command.env("S", &session).current_dir(scratch.work());
+    run(&mut command)?.good()?;
+    let first = first_pid(&session)?;
+    let is_it = |one: &Value| one["ppid"] == first && one["forked"] != true;
+    let mut of_child: Vec<Value> = processes(&session)?.into_iter().filter(is_it).collect();
+    of_child.sort_by_key(|one| one["image"].as_u64());
+    let programs: Vec<&str> = of_child.iter().filter_map(|one| one["program"].as_str()).collect();
+    check!(programs == ["sh", "env", "sh", "env", "sh"], "{of_child:#?}");
+    let ends: Vec<&str> = of_child.iter().filter_map(|one| one["end"].as_str()).collect();
+    check!(ends == ["exec", "exec", "exec", "exec", "exit:6"], "{ends:?}");
+    let ledgers = of_child.iter().filter(|one| one["ledger"].is_string()).count();
+    check!(ledgers == 5 && scratch.unfinished().is_empty(), "{ledgers} ledgers; {:?}", scratch.unfinished());
+    Ok(())
+}
+
 /// Children that are gone before anybody could look: each says with what status it ends, whichever way it takes.
 #[test]
 fn ends_of_children_that_live_for_an_instant_are_known() -> Result {

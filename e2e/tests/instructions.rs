@@ -245,8 +245,13 @@ fn the_level_full_stays_below_its_ceiling() -> Result {
         return Ok(());
     };
     let program = victim::named("bench_paths")?.build()?;
-    let count = |way| count(&valgrind, &program, ("same", 20), way);
-    let (with, without) = (count(Way::Full)?, count(Way::Whole)?);
+    // Where memory lies decides over some twenty instructions, and each run has it elsewhere: of both ways the fewest of two runs count.
+    let fewest = |way| -> Result<Counted> {
+        let count = || count(&valgrind, &program, ("same", 20), way);
+        let (one, other) = (count()?, count()?);
+        Ok(if other.for_a_pair() < one.for_a_pair() { other } else { one })
+    };
+    let (with, without) = (fewest(Way::Full)?, fewest(Way::Whole)?);
     let added = with.for_a_pair() - without.for_a_pair();
     println!("instructions that the level full adds to a malloc and a free: {added:.1}, ceiling {FULL_CEILING}");
     check!(added > 300.0, "only {added:.1} were added: is it guarded?");

@@ -9,6 +9,7 @@ mod memory;
 mod new_ledgers;
 mod outside;
 mod pace;
+mod taken;
 mod told_end;
 mod watch;
 

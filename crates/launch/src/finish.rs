@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,6 +80,8 @@ pub struct Finisher {
     pub fresh: BTreeSet<PathBuf>,
     /// Whether a ledger is finished even if it has no name any more: ours alone are, nobody else has done it then.
     pub nameless: bool,
+    /// Whether an empty file gets the name of each: its process goes on, as another program, whose ledger is to have a later one.
+    pub keeps_names: bool,
     /// What is known of where the program ran: see [`crate::machine`].
     pub whereabouts: Vec<(&'static str, String)>,
     /// Where they are written, if they all go into one directory.
@@ -112,7 +114,7 @@ impl Finisher {
     /// Into files of this pattern, none of which is replaced, each from a workplace of its own.
     pub fn new(pattern: OsString) -> Finisher {
         let (fresh, whereabouts) = (BTreeSet::new(), Vec::new());
-        Finisher { pattern, force: false, fresh, nameless: false, whereabouts, shop: None }
+        Finisher { pattern, force: false, fresh, nameless: false, keeps_names: false, whereabouts, shop: None }
     }
 
     /// Writes the finished ledger of `live` and removes the unfinished one. `progress` is told how many bytes are done, and of
@@ -154,7 +156,9 @@ impl Finisher {
         };
         // Without a name, or another has it by now.
         if is_at(ledger.as_file(), &live.path) {
-            fs::remove_file(&live.path).map_err(|reason| LaunchError::NotRemoved(live.path.clone(), reason))?;
+            let kept = if self.keeps_names { leave_empty(&live.path).ok() } else { None };
+            let gone = kept.map_or_else(|| fs::remove_file(&live.path), Ok);
+            gone.map_err(|reason| LaunchError::NotRemoved(live.path.clone(), reason))?;
         }
         Ok(written)
     }
@@ -210,6 +214,16 @@ pub fn plain(error: SourceError, wanted: &Path) -> LaunchError {
         }
         other => other.into(),
     }
+}
+
+/// Puts an empty file in the place of a ledger, at no moment of which the name is free.
+pub(crate) fn leave_empty(path: &Path) -> io::Result<()> {
+    // No name of a ledger: nobody takes it for one.
+    let mut beside = path.to_owned();
+    beside.as_mut_os_string().push(".taken");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&beside)?;
+    fs::rename(&beside, path).inspect_err(|_| _ = fs::remove_file(&beside))
 }
 
 /// Opens an unfinished ledger. `None` if its recorder never got as far as recording: there is nothing in it.

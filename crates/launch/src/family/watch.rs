@@ -20,6 +20,7 @@ use super::memory::Memory;
 use super::new_ledgers::NewLedgers;
 use super::outside::Outside;
 use super::pace::processor_time;
+use super::taken::TakenNames;
 use super::told_end::{ToldEnd, how_unwaited};
 use super::{FamilyOutcome, FamilyPlan, Word, end_by_itself, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
@@ -101,6 +102,7 @@ pub(super) struct Watch {
     outside: Outside,
     /// Ledgers that cannot be finished, so that it is not tried for ever.
     given_up: BTreeSet<PathBuf>,
+    taken: TakenNames,
     appeared: u64,
     is_full: bool,
     outcome: FamilyOutcome,
@@ -131,6 +133,7 @@ impl Watch {
             children: BTreeMap::new(),
             finisher,
             given_up: BTreeSet::new(),
+            taken: TakenNames::default(),
             appeared: 0,
             is_full: false,
             outcome,
@@ -185,9 +188,9 @@ impl Watch {
     }
 
     fn look_for_new(&mut self) {
-        let (children, first, given_up) = (&self.children, &self.first, &self.given_up);
-        let known =
-            |live: &Live| children.contains_key(&key_of(live)) || first.knows(live) || given_up.contains(&live.path);
+        let (children, first, given_up, taken) = (&self.children, &self.first, &self.given_up, &self.taken);
+        let is_done = |live: &Live| given_up.contains(&live.path) || taken.has(live);
+        let known = |live: &Live| children.contains_key(&key_of(live)) || first.knows(live) || is_done(live);
         for live in self.news.appeared(known) {
             if live.pid.is_none() {
                 if self.memory.add_first(&live) {
@@ -344,6 +347,7 @@ impl Watch {
         }
         let more = More { pairs: &pairs, timeline: &[] };
         self.finisher.pattern = ledger_in(&self.outcome.directory, image);
+        self.finisher.keeps_names = end == MemberEnd::Exec;
         if self.finisher.shop.is_none() {
             let ledgers = live::directory_in(&self.plan.base);
             // Without it each has a workplace of its own, or says why it cannot be written.
@@ -358,6 +362,7 @@ impl Watch {
             }
             Err(problem) => self.cannot_finish(&child.live.path, &problem),
         }
+        if end == MemberEnd::Exec { self.taken.add(&child.live) } else { self.taken.release(child.live.pid) }
     }
 
     fn cannot_finish(&mut self, path: &Path, problem: &LaunchError) {
@@ -480,6 +485,7 @@ impl Watch {
         self.outcome.running_count = running.len() as u64;
         self.outcome.running = running.into_iter().take(NAMES_MAX).collect();
         self.full_signs().iter().for_each(|sign| _ = fs::remove_file(sign));
+        self.taken.release_of_ended();
         self.outcome
     }
 }
