@@ -1,12 +1,13 @@
 //! Mangled names made readable, within bounds.
 
+mod letters;
 mod scope;
 mod skip;
 
 use std::fmt::{self, Write};
 
 /// Longest name shown, in bytes. Template towers reach megabytes; nobody reads those.
-const SHOWN_MAX: usize = 4096;
+pub(crate) const SHOWN_MAX: usize = 4096;
 /// Longest mangled name that is tried at all.
 const MANGLED_MAX: usize = 16 * 1024;
 /// Nesting allowed in a C++ name. The parser's own default; it fits a debug build's stack.
@@ -17,14 +18,14 @@ pub(crate) fn demangle(raw: &str) -> String {
     demangled(raw).unwrap_or_else(|| shorten(raw, SHOWN_MAX))
 }
 
-/// What to show of a function whose mangled name `raw` is not understood: `plain`, which is its name without those around
-/// it. That it belongs to the standard library can be seen without understanding the rest.
-pub(crate) fn readable(raw: &str, plain: &str) -> String {
-    let is_standard = raw.starts_with("_ZSt")
-        || raw
-            .strip_prefix("_ZN")
-            .is_some_and(|nested| nested.trim_start_matches(['K', 'V', 'r', 'R', 'O']).starts_with("St"));
-    shorten(&format!("{}{plain}", if is_standard { "std::" } else { "" }), SHOWN_MAX)
+/// The readable form of `raw` if it is in a mangling that is understood.
+pub(crate) fn understood(raw: &str) -> Option<String> {
+    demangled(raw)
+}
+
+/// Whether a mangled name of C++ says that the function lies in something, whether or not the rest of it is understood.
+pub(crate) fn has_scope(raw: &str) -> bool {
+    ["_ZN", "_ZS", "_ZZ"].iter().any(|begin| raw.starts_with(begin))
 }
 
 /// Cuts `text` to at most `max` bytes, with an ellipsis if something was cut.
@@ -48,6 +49,13 @@ fn demangled(raw: &str) -> Option<String> {
     if !raw.starts_with("_Z") && !raw.starts_with("___Z") && !raw.starts_with("_GLOBAL_") {
         return None;
     }
+    match letters::replaced(raw) {
+        Some((ascii, runs)) => Some(runs.put_back(&cpp_or_rewritten(&ascii)?)),
+        None => cpp_or_rewritten(raw),
+    }
+}
+
+fn cpp_or_rewritten(raw: &str) -> Option<String> {
     cpp(raw).or_else(|| Some(scope::put_right(&cpp(&scope::rewritten(raw)?)?)))
 }
 

@@ -3,7 +3,8 @@
 //! The data flow, which is also the reading order: [`sections`] makes slices of the file,
 //! [`units`] finds which compilation unit holds which addresses, [`batch`] hands units to
 //! threads, and there [`functions`] finds functions and what was inlined into them,
-//! [`names`] follows references to their names, and [`lines`] runs the line program.
+//! [`names`] follows references to their names, [`scopes`] and [`qualified`] put before those the names around them, and
+//! [`lines`] runs the line program.
 //! [`meter`] bounds all of it. That is why addr2line does not do this for us: its way through inlined functions (0.27)
 //! recurses as deep as a forged file says, and nothing bounds its work.
 
@@ -14,8 +15,11 @@ mod units;
 
 mod batch;
 mod functions;
+mod lambdas;
 mod lines;
 mod names;
+mod qualified;
+mod scopes;
 
 mod spans;
 

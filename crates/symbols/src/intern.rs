@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::demangle::{demangle, readable, shorten};
+use crate::demangle::{SHOWN_MAX, demangle, has_scope, shorten};
 
 /// Longest raw name kept, in bytes. Longer ones are told apart by this much or not at all.
 const RAW_MAX: usize = 64 * 1024;
@@ -41,14 +41,17 @@ impl Interner {
         lock(&self.names).entry(bytes.into()).or_insert(name).clone()
     }
 
-    /// The names of a function of which debug information has the linker's name and, without the names around it, the
-    /// programmer's: that is shown where the linker's is in no mangling that is understood.
-    pub(crate) fn function(&self, linkage: &[u8], plain: Option<&[u8]>) -> Name {
-        let mut name = self.name(linkage);
-        if let Some(plain) = plain.filter(|_| self.demangle && linkage.starts_with(b"_Z") && *name.shown == *name.raw) {
-            name.shown = Arc::from(readable(&name.raw, &String::from_utf8_lossy(plain)));
+    /// Whether the linker's name was to be made readable, and is in no mangling that is understood.
+    pub(crate) fn is_unreadable(&self, name: &Name) -> bool {
+        self.demangle && name.raw.starts_with("_Z") && *name.shown == *name.raw
+    }
+
+    /// The same, shown as debug information calls it, if that can be the whole of it.
+    pub(crate) fn readable(&self, name: Name, qualified: &str) -> Name {
+        if has_scope(&name.raw) && !qualified.contains("::") {
+            return name;
         }
-        name
+        Name { shown: Arc::from(shorten(qualified, SHOWN_MAX)), ..name }
     }
 
     pub(crate) fn path(&self, text: String) -> Arc<str> {

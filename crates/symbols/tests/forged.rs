@@ -167,3 +167,53 @@ fn a_section_that_unpacks_to_too_much() {
     let (_, status) = resolve(&scratch.options(), &scratch.path("prog"), &[], &[0x1000]);
     assert!(status.notes.iter().any(|note| note.to_string().contains("cannot be uncompressed")), "{:?}", status.notes);
 }
+
+/// Abbreviations 7: namespace without a name; 8: inlined call of what lies at a place in the unit;
+/// 10: a type without a name; 11: a function with nothing in it; 12: a type that is declared elsewhere.
+const SCOPES: &str = ".uleb128 7\n.uleb128 0x39\n.byte 1\n.byte 0,0\n\
+    .uleb128 8\n.uleb128 0x1d\n.byte 0\n.uleb128 0x11\n.uleb128 1\n.uleb128 0x12\n.uleb128 1\n.uleb128 0x31\n.uleb128 0x13\n.byte 0,0\n\
+    .uleb128 10\n.uleb128 0x13\n.byte 1\n.byte 0,0\n\
+    .uleb128 11\n.uleb128 0x2e\n.byte 0\n.uleb128 3\n.uleb128 8\n.byte 0,0\n\
+    .uleb128 12\n.uleb128 0x13\n.byte 1\n.uleb128 0x47\n.uleb128 0x13\n.byte 0,0\n.byte 0\n";
+
+/// A program with a function in which something is inlined that lies in `text`, behind the label `target`.
+fn in_scopes(scratch: &Scratch, text: &str) -> String {
+    let abbreviations = ABBREVIATIONS.strip_suffix(".byte 0\n").expect("the end");
+    assemble(
+        scratch,
+        &format!(
+            "{abbreviations}{SCOPES}.section .debug_info\nunit: {UNIT_HEAD}.byte 1\n.quad main,end\n.byte 2\n.quad main,end\n\
+             .asciz \"f\"\n.byte 8\n.quad main,end\n.long target-unit\n.byte 0\n{text}\n2:\n"
+        ),
+    );
+    let addresses = main_of(scratch);
+    attack(scratch, &std::fs::read(scratch.path("prog")).expect("it"), &addresses, text);
+    let (resolved, _) = resolve(&scratch.options(), &scratch.path("prog"), &[], &addresses);
+    function(&resolved[0].frames[0]).to_owned()
+}
+
+#[test]
+fn what_lies_around_a_function() {
+    let scratch = Scratch::new();
+    // As it should be.
+    let honest = ".byte 7\n.byte 7\ntarget: .byte 11\n.asciz \"go\"\n.byte 0,0";
+    assert_eq!(in_scopes(&scratch, honest), "(anonymous namespace)::(anonymous namespace)::go");
+    // A tower; what lies too deep is not looked for.
+    let tower = ".rept 300000\n.byte 7\n.endr\ntarget: .byte 11\n.asciz \"go\"\n.rept 300000\n.byte 0\n.endr";
+    let name = in_scopes(&scratch, tower);
+    assert!(name.ends_with("::go") && name.len() < 2000, "{name}");
+    // Types that are each other's declarations.
+    let circle =
+        "a: .byte 12\n.long b-unit\ntarget: .byte 11\n.asciz \"go\"\n.byte 0\nb: .byte 12\n.long a-unit\n.byte 0\n";
+    assert_eq!(in_scopes(&scratch, circle), "{unnamed type}::go");
+    // A type that is declared in itself.
+    let inside = "a: .byte 12\n.long b-unit\ntarget: .byte 11\n.asciz \"go\"\nb: .byte 10\n.byte 0,0\n";
+    let name = in_scopes(&scratch, inside);
+    assert!(name.ends_with("{unnamed type}::go") && name.len() < 2000, "{name}");
+    // Very many lambdas beside each other, of which the last one is asked for.
+    let many = ".rept 100000\n.byte 10,11\n.asciz \"operator()\"\n.byte 0\n.endr\n\
+        .byte 10\ntarget: .byte 11\n.asciz \"operator()\"\n.byte 0";
+    assert_eq!(in_scopes(&scratch, many), "{unnamed type}::operator()");
+    // Nothing ends.
+    assert_eq!(in_scopes(&scratch, ".byte 7\ntarget: .byte 11\n.asciz \"go\""), "(anonymous namespace)::go");
+}

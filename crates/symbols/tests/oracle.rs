@@ -77,7 +77,10 @@ fn is_explained(theirs: &str, ours: &Frame, names: &HashMap<String, u64>) -> boo
     // `foo.cold` is what the symbol table calls the second piece of `foo`.
     let is_piece = theirs.strip_prefix(raw).is_some_and(|rest| rest.starts_with('.'))
         || raw.strip_prefix(theirs).is_some_and(|rest| rest.starts_with('.'));
-    is_fuller || is_alias || is_piece
+    // Nor has it the names around a function whose debug information has no linkage name: `~Hidden` is
+    // `outer::(anonymous namespace)::Hidden::~Hidden`.
+    let is_scoped = raw.strip_suffix(theirs).is_some_and(|scope| scope.ends_with("::"));
+    is_fuller || is_alias || is_piece || is_scoped
 }
 
 fn compare(source: &str, compiler: &str, flags: &[&str]) {

@@ -61,10 +61,36 @@ fn members_of_dependent_types() {
 }
 
 #[test]
-fn what_stands_in_for_a_name() {
-    assert_eq!(readable("_ZSt1fIXquuxE", "f<int>"), "std::f<int>");
-    assert_eq!(readable("_ZNKSt6vectorIXquuxE1fEv", "f"), "std::f");
-    assert_eq!(readable("_ZN5Store1fIXquuxE", "f<int>"), "f<int>");
+fn letters_beyond_ascii() {
+    for (raw, shown) in [
+        ("_ZN1a7größe4holdEi", "a::größe::hold(int)"),
+        ("_ZN1a4maß4holdEi", "a::maß::hold(int)"),
+        (
+            "_ZNSt6vectorI5BüroSaIS0_EE9push_backERKS0_",
+            "std::vector<Büro, std::allocator<Büro> >::push_back(Büro const&)",
+        ),
+        // One letter is the whole name; runs of several; the same ones again.
+        ("_Z2éi", "é(int)"),
+        ("_ZN6日本4äüC1ERK6日本2é", "日本::äü::äü(日本 const&, é)"),
+        // With a member of a type that depends on arguments.
+        ("_Z3fßIiEN1AIXsr1BIT_E1bEE2äES2_", "A<B<int>::b>::ä fß<int>(int)"),
+        ("_Z9unfinishé", "_Z9unfinishé"),
+        ("größe", "größe"),
+    ] {
+        assert_eq!(demangle(raw), shown, "{raw}");
+    }
+    // More different runs than can be told apart.
+    let many: String = (0..70).map(|number| format!("3{}a", char::from_u32(0xe0 + number).unwrap_or('é'))).collect();
+    let many = format!("_ZN{many}Ev");
+    assert_eq!(demangle(&many), many);
+}
+
+#[test]
+fn names_that_say_that_there_is_more() {
+    for raw in ["_ZSt1fIXquuxE", "_ZNKSt6vectorIXquuxE1fEv", "_ZN5Store1fIXquuxE", "_ZZ1fvENKUlvE_clEv"] {
+        assert!(has_scope(raw), "{raw}");
+    }
+    assert!(!has_scope("_Z1fIXquuxE") && !has_scope("_ZL1fv"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::lines::{Line, Lines};
 use super::meter::{Meter, Trouble};
 use super::names::{Named, Names};
 use super::sections::Sections;
-use super::units::Tables;
+use super::units::{Language, Tables};
 use super::{DebugInfo, Dwarf, Unit};
 use crate::frame::Frame;
 use crate::intern::{Interner, Name};
@@ -203,7 +203,11 @@ impl<'a> Worker<'_, 'a> {
         self.meter.spend(1)?;
         let (unit, root) = debug.index.catalogue.unit(self.dwarf, task.unit, tables, self.meter)?;
         let unit = Rc::new(unit);
-        let functions = self.tolerate(Functions::read(self.dwarf, &unit, &debug.image, self.meter))?;
+        let functions = Functions::read(self.dwarf, &unit, root.language, &debug.image, self.meter);
+        let functions = self.tolerate(functions)?;
+        if let Some(scopes) = functions.as_ref().and_then(|functions| functions.scopes.as_ref()) {
+            names.keep_scopes(&unit, scopes);
+        }
         let program = root.lines.filter(|_| source_lines);
         let mut lines = match program {
             Some(offset) => self.tolerate(Lines::read(self.dwarf, &unit, offset, &debug.image, self.meter))?,
@@ -222,11 +226,11 @@ impl<'a> Worker<'_, 'a> {
                         current = Some((found, inlined));
                     }
                     let inlined = current.as_ref().and_then(|(_, inlined)| inlined.as_ref());
-                    self.frames(&unit, root.is_c, address, found, inlined, &mut lines, line, names)?
+                    self.frames(&unit, root.language, address, found, inlined, &mut lines, line, names)?
                 }
                 // A unit in assembly has lines, but its functions are only symbols.
                 None => match line {
-                    Some(line) => vec![self.outermost(Named::default(), false, address, None, line)],
+                    Some(line) => vec![self.outermost(&Named::default(), root.language, address, None, line, names)?],
                     None => continue,
                 },
             };
@@ -239,7 +243,7 @@ impl<'a> Worker<'_, 'a> {
     fn frames(
         &self,
         unit: &Rc<Unit<'a>>,
-        is_c: bool,
+        language: Language,
         address: u64,
         found: Found,
         inlined: Option<&Inlined>,
@@ -252,11 +256,8 @@ impl<'a> Worker<'_, 'a> {
         let mut line = line.unwrap_or_default();
         let calls = inlined.map(|inlined| inlined.around(address)).unwrap_or_default();
         for call in calls.iter().rev() {
-            let named = names.find(unit, call.entry)?;
-            let name = match (named.linkage, named.plain) {
-                (Some(linkage), plain) => Some(interner.function(linkage, plain)),
-                (None, plain) => plain.map(|plain| interner.name(plain)),
-            };
+            let named = names.find(unit, language, call.entry)?;
+            let name = self.name(named.linkage, &named, names)?;
             frames.push(frame(name, line, true));
             // The next frame is where this one was called.
             line = match lines {
@@ -264,23 +265,52 @@ impl<'a> Worker<'_, 'a> {
                 None => Line::default(),
             };
         }
-        let named = names.find(unit, found.entry)?;
-        frames.push(self.outermost(named, is_c, address, Some(found.begin), line));
+        let named = names.find(unit, language, found.entry)?;
+        frames.push(self.outermost(&named, language, address, Some(found.begin), line, names)?);
         Ok(frames)
     }
 
     /// The frame of the function itself. Without a linkage name, which compilers leave out
     /// for functions that no other file can see, the symbol table knows the full name.
-    fn outermost(&self, named: Named<'a>, is_c: bool, address: u64, begin: Option<u64>, line: Line) -> Frame {
-        let plain = named.plain.filter(|_| is_c);
+    fn outermost(
+        &self,
+        named: &Named<'a>,
+        language: Language,
+        address: u64,
+        begin: Option<u64>,
+        line: Line,
+        names: &mut Names<'_, 'a>,
+    ) -> Result<Frame, Trouble> {
+        let plain = named.plain.filter(|_| language == Language::C);
         let symbol = || {
             let found = self.batch.symbols.find(address)?;
             // A symbol that begins elsewhere is another function's.
             let fits = named.plain.is_none() || begin == Some(found.start);
             fits.then_some(found.name)
         };
-        let bytes = named.linkage.or(plain).or_else(symbol).or(named.plain);
-        frame(bytes.map(|bytes| self.batch.interner.function(bytes, named.plain)), line, false)
+        let bytes = named.linkage.or(plain).or_else(symbol);
+        Ok(frame(self.name(bytes, named, names)?, line, false))
+    }
+
+    /// The function's name by what the linker calls it. Where it does not call it anything, or what cannot be read, by what
+    /// debug information says.
+    fn name(
+        &self,
+        linkage: Option<&[u8]>,
+        named: &Named<'a>,
+        names: &mut Names<'_, 'a>,
+    ) -> Result<Option<Name>, Trouble> {
+        let interner = self.batch.interner;
+        let known = linkage.map(|linkage| interner.name(linkage));
+        if known.as_ref().is_some_and(|name| !interner.is_unreadable(name)) {
+            return Ok(known);
+        }
+        let qualified = names.qualified(named)?;
+        Ok(match (known, qualified) {
+            (Some(known), Some(qualified)) => Some(interner.readable(known, &qualified)),
+            (None, Some(qualified)) => Some(interner.name(qualified.as_bytes())),
+            (known, None) => known,
+        })
     }
 
     /// Lets damage cost only the part that is damaged.

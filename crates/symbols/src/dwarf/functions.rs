@@ -1,10 +1,13 @@
 //! The functions of a unit, and what was inlined into them.
 
+use std::rc::Rc;
+
 use gimli::AttributeValue;
 
 use super::meter::{Meter, Trouble};
+use super::scopes::{Gathered, Scopes};
 use super::spans::{Span, Spans};
-use super::units::ranges_of;
+use super::units::{Language, ranges_of};
 use super::{Dwarf, Slice, Unit, UnitOffset};
 use crate::elf::Image;
 
@@ -19,6 +22,8 @@ const DEPTH_MAX: usize = 128;
 pub(crate) struct Functions {
     entries: Vec<UnitOffset>,
     spans: Spans,
+    /// What lies around the entries of a unit where that belongs to names.
+    pub(crate) scopes: Option<Rc<Scopes>>,
 }
 
 /// A function that holds an address.
@@ -93,17 +98,22 @@ impl Functions {
     pub(crate) fn read<'a>(
         dwarf: &Dwarf<'a>,
         unit: &Unit<'a>,
+        language: Language,
         image: &Image,
         meter: &Meter,
     ) -> Result<Functions, Trouble> {
+        let mut gathered = (language == Language::Scoped).then(Gathered::default);
         let mut functions = Vec::new();
         let mut spans = Vec::new();
         let mut tally = meter.tally();
         let mut entries = unit.entries_raw(None)?;
         while !entries.is_empty() {
             tally.step()?;
-            let entry = entries.next_offset();
+            let (entry, depth) = (entries.next_offset(), entries.next_depth());
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            if let Some(gathered) = &mut gathered {
+                gathered.enter(entry, depth, abbreviation);
+            }
             if abbreviation.tag() != gimli::DW_TAG_subprogram || functions.len() >= FUNCTIONS_MAX {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
@@ -125,7 +135,8 @@ impl Functions {
                 functions.push(entry);
             }
         }
-        Ok(Functions { entries: functions, spans: Spans::new(spans) })
+        let scopes = gathered.map(|gathered| Rc::new(gathered.done()));
+        Ok(Functions { entries: functions, spans: Spans::new(spans), scopes })
     }
 
     /// The smallest function around `address`; of equal ones, which the linker folded

@@ -48,8 +48,18 @@ pub(crate) struct Root<'a> {
     high_pc: Option<AttributeValue<Slice<'a>>>,
     ranges: Option<AttributeValue<Slice<'a>>>,
     pub(crate) lines: Option<DebugLineOffset>,
-    pub(crate) is_c: bool,
+    pub(crate) language: Language,
     pub(crate) is_split: bool,
+}
+
+/// How a function's name has to do with its symbol, and with what its entry lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// Its name is the symbol's, wherever it lies.
+    C,
+    /// Its name is written behind those of what it lies in, with `::`. So is that of a language that is not said.
+    Scoped,
+    Other,
 }
 
 /// Abbreviation tables, kept while units share them.
@@ -130,7 +140,8 @@ fn read_root<'a>(
     abbreviations: Arc<Abbreviations>,
 ) -> Result<(Unit<'a>, Root<'a>), Trouble> {
     let encoding = header.encoding();
-    let mut root = Root { low_pc: None, high_pc: None, ranges: None, lines: None, is_c: false, is_split: false };
+    let mut root =
+        Root { low_pc: None, high_pc: None, ranges: None, lines: None, language: Language::Scoped, is_split: false };
     let dwo_id = match header.type_() {
         UnitType::Skeleton(id) | UnitType::SplitCompilation(id) => Some(id),
         _ => None,
@@ -162,7 +173,7 @@ fn read_root<'a>(
             (gimli::DW_AT_high_pc, _) => root.high_pc = Some(value),
             (gimli::DW_AT_ranges, _) => root.ranges = Some(value),
             (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.lines = Some(*offset),
-            (gimli::DW_AT_language, AttributeValue::Language(language)) => root.is_c = is_c(*language),
+            (gimli::DW_AT_language, AttributeValue::Language(language)) => root.language = Language::of(*language),
             (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => unit.str_offsets_base = *base,
             (gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => {
                 unit.addr_base = *base
@@ -183,17 +194,26 @@ fn read_root<'a>(
     Ok((unit, root))
 }
 
-/// In C a function's name is its symbol's name. Everywhere else it is only a part of it.
-fn is_c(language: gimli::DwLang) -> bool {
-    matches!(
-        language,
-        gimli::DW_LANG_C
+impl Language {
+    fn of(language: gimli::DwLang) -> Language {
+        match language {
+            gimli::DW_LANG_C
             | gimli::DW_LANG_C89
             | gimli::DW_LANG_C99
             | gimli::DW_LANG_C11
             | gimli::DW_LANG_C17
-            | gimli::DW_LANG_Mips_Assembler
-    )
+            | gimli::DW_LANG_Mips_Assembler => Language::C,
+            gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+            | gimli::DW_LANG_ObjC_plus_plus
+            | gimli::DW_LANG_Rust => Language::Scoped,
+            _ => Language::Other,
+        }
+    }
 }
 
 /// Calls `each` with every range that a low and high address or a range list describe.
