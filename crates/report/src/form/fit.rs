@@ -182,7 +182,7 @@ const ESCAPE: char = '\u{1b}';
 pub(crate) fn fitted(line: &str, paint: Paint) -> String {
     let text = paint.printed(line);
     let plain: String = pieces(&text).filter(|piece| !piece.starts_with(ESCAPE)).collect();
-    if paint.columns == 0 || width(plain.trim_end_matches('\n')) <= paint.columns {
+    if paint.columns == 0 || width(plain.trim_end_matches('\n')) <= paint.columns || is_command(&plain) {
         return text.into_owned();
     }
     let more = paint.signs().ellipsis;
@@ -206,6 +206,13 @@ pub(crate) fn fitted(line: &str, paint: Paint) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Whether a line is one word to be typed, which notes put between backticks: half of it is of no use. The terminal folds it,
+/// and it can be copied.
+fn is_command(line: &str) -> bool {
+    let word = line.trim().trim_end_matches('.');
+    word.len() > 2 && word.starts_with('`') && word.ends_with('`') && !word.contains(' ')
 }
 
 /// Escape sequences and what is between them.
@@ -253,6 +260,9 @@ mod tests {
             (4, true, "a…b\n", "a...\n"),
             (7, false, "\u{1b}[1ma long line\u{1b}[0m b\n", "\u{1b}[1ma long…\u{1b}[0m\n"),
             (11, false, "\u{1b}[1ma long line\u{1b}[0m\n", "\u{1b}[1ma long line\u{1b}[0m\n"),
+            (8, false, "  `A=long://line`.\n", "  `A=long://line`.\n"),
+            (8, false, "  `A=long line`\n", "  `A=lo…\n"),
+            (8, false, "  `A=longlonglong\n", "  `A=lo…\n"),
             (5, false, "日本語語\n", "日本…\n"),
             (9, false, "größer ist\n", "größer i…\n"),
             (8, false, "größer ist\n", "größer…\n"),

@@ -283,7 +283,7 @@ impl<W: Write> Table<W> {
         let without: Vec<&str> = self.columns.iter().skip(self.shown).map(|column| column.name.as_str()).collect();
         if !without.is_empty() {
             let note = format!("(no room for {}: a wider terminal or a pipe shows all)", without.join(", "));
-            writeln!(self.out, "{}", fitted(&note, self.paint()))?;
+            writeln!(self.out, "{}", self.paint().lines(&note, 0, 2))?;
         }
         Ok(self.out)
     }
@@ -300,8 +300,9 @@ impl<W: Write> Table<W> {
                 *widest = (*widest).max(width(text));
             }
         }
-        // The last ones go if nothing of them would be seen where the others are at their narrowest.
-        while style.width != 0 && self.shown > 1 && self.last_begins_at() + SEEN > style.width {
+        // The last ones go if nothing of them would be seen where the others are at their narrowest, and figures if they would
+        // not be seen whole: the beginning of one is another one.
+        while style.width != 0 && self.shown > 1 && self.last_begins_at() + self.last_needs() > style.width {
             self.shown -= 1;
         }
         self.widths.truncate(self.shown);
@@ -326,6 +327,15 @@ impl<W: Write> Table<W> {
 
     fn line_width(&self) -> usize {
         self.widths.iter().sum::<usize>() + GAP.len() * self.widths.len().saturating_sub(1)
+    }
+
+    /// What the last column needs at least.
+    fn last_needs(&self) -> usize {
+        let last = self.shown.saturating_sub(1);
+        match (self.columns.get(last), self.widths.get(last)) {
+            (Some(column), Some(width)) if !column.shrinks => *width,
+            _ => SEEN,
+        }
     }
 
     /// Where the last column begins if all before it that can give has given.
@@ -428,6 +438,17 @@ mod tests {
             written(TableForm::Text(style), columns(), &rows()[..1]),
             "   BYTES  BLOCKS\n1.24 MiB  ~1,234\n(no room for function: a wider terminal or a pipe shows all)\n"
         );
+        // The beginning of a figure would be another one.
+        for width in 15..17 {
+            let style = TableStyle { width, ..TableStyle::default() };
+            let text = written(TableForm::Text(style), columns(), &rows()[..1]);
+            let shown = if width == 15 {
+                "   BYTES\n1.24 MiB\n(no room for blocks, function: "
+            } else {
+                "   BYTES  BLOCKS\n1.24"
+            };
+            assert!(text.starts_with(shown), "{width}: {text}");
+        }
         let wider = TableStyle { width: 26, ..TableStyle::default() };
         assert!(written(TableForm::Text(wider), columns(), &rows()[..1]).ends_with("  main\n"));
     }

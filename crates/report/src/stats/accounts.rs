@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::text::Fields;
 use crate::form::units::{Figures, counted};
-use crate::{Cell, Column, Paint, Table, TableForm, TableStyle};
+use crate::{Cell, Column};
 
 /// `main / brk heap`.
 pub(super) fn name(summary: &Summary, account: &Account) -> String {
@@ -26,7 +26,7 @@ pub(super) fn text(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()>
     if summary.accounts.is_empty() {
         return Ok(());
     }
-    let (paint, estimated) = (fields.paint, summary.sampled.is_some());
+    let estimated = summary.sampled.is_some();
     fields.line("Accounts", counted(summary.accounts.len() as u64, "account", "accounts"))?;
     let number = |name: &'static str| Column::number(name).estimated(estimated);
     let columns = vec![
@@ -39,13 +39,11 @@ pub(super) fn text(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()>
         number("own frees"),
         number("others' frees"),
     ];
-    let style = TableStyle { width: 0, paint: Paint { columns: 0, ..paint } };
-    let mut table = Table::new(Vec::new(), TableForm::Text(style), columns)?;
-    for account in &summary.accounts {
+    let rows: Vec<Vec<Cell>> = Vec::from_iter(summary.accounts.iter().map(|account| {
         let heap = summary.heaps.iter().find(|totals| totals.heap.row == account.heap);
         let heap = heap.map_or_else(|| account.heap.to_string(), |totals| totals.heap.name.clone());
         let thread = account.thread.row().map_or_else(|| "without a row".to_owned(), |row| row.to_string());
-        table.row(&[
+        vec![
             Cell::Text(thread),
             Cell::Text(heap),
             Cell::Count(account.blocks.0),
@@ -54,12 +52,9 @@ pub(super) fn text(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()>
             Cell::Count(account.allocations.0),
             Cell::Count(account.frees.0),
             Cell::Count(account.frees_by_others.0),
-        ])?;
-    }
-    for line in String::from_utf8_lossy(&table.end()?).lines() {
-        writeln!(fields.out, "  {line}")?;
-    }
-    Ok(())
+        ]
+    }));
+    fields.table(columns, &rows)
 }
 
 /// `, 12.0 KiB free of 64.0 KiB, least ever free 8.00 KiB`: what a heap knows of itself.
@@ -148,6 +143,7 @@ mod tests {
     use heapledger_testing::{Scratch, everything};
 
     use super::*;
+    use crate::Paint;
 
     #[test]
     fn accounts_are_told_of_a_program_that_keeps_them() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use heapledger_analysis::{Clock, Identity, NamedStack, RunMarks, Summary, ThreadTotals};
+use heapledger_analysis::{Clock, Identity, KindTotals, NamedStack, RunMarks, Summary, ThreadTotals};
 use heapledger_format::record::Options;
 use heapledger_source::ThreadState;
 
@@ -25,6 +25,8 @@ pub(crate) struct Fields<'a> {
 const HANDLES: usize = 100;
 /// Columns before what a field says.
 pub(crate) const INDENT: usize = 12;
+/// Columns before a table.
+const TABLE_INDENT: usize = 2;
 
 impl Fields<'_> {
     pub(crate) fn field(&mut self, name: &str, lines: &[String]) -> io::Result<()> {
@@ -42,6 +44,18 @@ impl Fields<'_> {
 
     pub(crate) fn line(&mut self, name: &str, line: String) -> io::Result<()> {
         self.field(name, &[line])
+    }
+
+    /// A table below a field. It says which columns have no room.
+    pub(crate) fn table(&mut self, columns: Vec<Column>, rows: &[Vec<Cell>]) -> io::Result<()> {
+        let paint = Paint { columns: self.paint.columns.saturating_sub(TABLE_INDENT), ..self.paint };
+        let style = TableStyle { width: paint.columns, paint };
+        let mut table = Table::new(Vec::new(), TableForm::Text(style), columns)?;
+        rows.iter().try_for_each(|row| table.row(row))?;
+        for line in String::from_utf8_lossy(&table.end()?).lines() {
+            writeln!(self.out, "{:TABLE_INDENT$}{line}", "")?;
+        }
+        Ok(())
     }
 }
 
@@ -271,10 +285,12 @@ pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Resu
     let calls = |text: &str| if are_counted { format!(" {text:>NUMBER$}") } else { String::new() };
     let bytes: Vec<String> = allocating.iter().map(|kind| figures.bytes(kind.live_bytes)).collect();
     let width = bytes.iter().map(|bytes| bytes.chars().count()).fold(12, usize::max);
-    fields.field(
-        "Allocators",
-        &[format!("{:<NAME$}{} {:>NUMBER$} {:>width$}", "", calls("calls"), "live blocks", "live bytes")],
-    )?;
+    let titles = format!("{:<NAME$}{} {:>NUMBER$} {:>width$}", "", calls("calls"), "live blocks", "live bytes");
+    let columns = fields.paint.columns;
+    if (1..INDENT + titles.len()).contains(&columns) {
+        return narrow_allocators(fields, summary, &allocating, are_counted);
+    }
+    fields.field("Allocators", &[titles])?;
     for (kind, bytes) in allocating.iter().zip(bytes) {
         let name = format!("{}", kind.kind);
         let begun = calls(&kind.begun.map(|begun| figures.count(begun)).unwrap_or_default());
@@ -288,14 +304,55 @@ pub(crate) fn allocators(fields: &mut Fields<'_>, summary: &Summary) -> io::Resu
     for kind in freeing {
         writeln!(fields.out, "            {:<NAME$} {:>NUMBER$}", format!("{}", kind.kind), figures.count(kind.ended))?;
     }
+    other_calls(fields, summary)
+}
+
+/// The same where there is no room for columns as wide as usual.
+fn narrow_allocators(
+    fields: &mut Fields<'_>,
+    summary: &Summary,
+    allocating: &[&KindTotals],
+    are_counted: bool,
+) -> io::Result<()> {
+    let estimated = summary.sampled.is_some();
+    let number = |name: &'static str| Column::number(name).estimated(estimated);
+    let name = |kind: &KindTotals| Cell::Text(kind.kind.to_string());
+    fields.line("Allocators", counted(allocating.len() as u64, "kind of call", "kinds of calls"))?;
+    let calls = are_counted.then(|| number("calls"));
+    let columns = [Column::word("kind")].into_iter().chain(calls).chain([number("live blocks"), number("live bytes")]);
+    let rows: Vec<Vec<Cell>> = allocating
+        .iter()
+        .map(|kind| {
+            let calls = are_counted.then(|| Cell::maybe(kind.begun, Cell::Count));
+            let live = [Cell::Count(kind.live_blocks), Cell::Bytes(kind.live_bytes)];
+            [name(kind)].into_iter().chain(calls).chain(live).collect()
+        })
+        .collect();
+    fields.table(columns.collect(), &rows)?;
+    let freeing = summary.kinds.iter().filter(|kind| kind.ended != 0);
+    let rows: Vec<Vec<Cell>> = freeing.map(|kind| vec![name(kind), Cell::Count(kind.ended)]).collect();
+    if !rows.is_empty() {
+        fields.line("Freed by", counted(rows.len() as u64, "kind of call", "kinds of calls"))?;
+        fields.table(vec![Column::word("kind"), number("calls")], &rows)?;
+    }
+    other_calls(fields, summary)
+}
+
+/// Calls that did nothing to a block of the ledger.
+fn other_calls(fields: &mut Fields<'_>, summary: &Summary) -> io::Result<()> {
+    let figures = fields.paint.figures(summary.sampled.is_some());
+    let mut say = |text: String| {
+        let text = fields.paint.lines(&text, INDENT, INDENT);
+        writeln!(fields.out, "{:INDENT$}{text}", "")
+    };
     let ended = summary.kinds.iter().map(|kind| kind.ended).fold(0, u64::saturating_add);
     if ended > summary.frees && summary.unknown_frees != 0 && summary.chosen.is_none() {
         let of = figures.count(summary.unknown_frees);
-        writeln!(fields.out, "            {of} of these calls freed blocks that the ledger does not know")?;
+        say(format!("{of} of these calls freed blocks that the ledger does not know"))?;
     }
     if summary.failed_calls != 0 && summary.chosen.is_none() {
         let calls = counted(summary.failed_calls, "call", "calls");
-        writeln!(fields.out, "            {calls} returned no block")?;
+        say(format!("{calls} returned no block"))?;
     }
     Ok(())
 }
@@ -321,17 +378,8 @@ pub(crate) fn threads(fields: &mut Fields<'_>, summary: &Summary, limit: usize) 
     if (1..HANDLES).contains(&paint.columns) {
         columns.pop();
     }
-    let mut table = Table::new(
-        Vec::new(),
-        TableForm::Text(TableStyle { width: 0, paint: Paint { columns: 0, ..paint } }),
-        columns,
-    )?;
-    for totals in first {
-        table.row(&thread(totals, summary))?;
-    }
-    for line in String::from_utf8_lossy(&table.end()?).lines() {
-        writeln!(fields.out, "  {line}")?;
-    }
+    let rows: Vec<Vec<Cell>> = first.iter().map(|totals| thread(totals, summary)).collect();
+    fields.table(columns, &rows)?;
     if !rest.is_empty() {
         let blocks: u64 = rest.iter().map(|totals| totals.live_blocks).fold(0, u64::saturating_add);
         let held: u64 = rest.iter().map(|totals| totals.live_bytes).fold(0, u64::saturating_add);

@@ -9,8 +9,11 @@ use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
 use crate::form::units::{Figures, Paint, clean, count, counted, percent};
 
-use super::line::{Line, fitted};
+use super::line::{FigureColumns, Line, NAMES_ROOM, fitted, within};
 use super::{TreeReport, walk};
+
+/// Said where wrappers are left out.
+const WITHOUT_WRAPPERS: &str = "Without libraries' functions and wrappers: --wrappers shows them";
 
 /// What the figures of `measure` are called.
 pub fn measure_name(measure: Measure) -> &'static str {
@@ -148,12 +151,13 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
         (None, true) => ", by thread",
         (None, false) => "",
     };
-    writeln!(
-        out,
-        "{}: call tree of {}, {direction}{threads}",
-        paint.strong(clean(view.ledger)),
-        clean(&program(view.identity))
-    )?;
+    let ledger = clean(view.ledger);
+    let title = lines(format!("{ledger}: call tree of {}, {direction}{threads}", clean(&program(view.identity))));
+    match title.strip_prefix(&*ledger) {
+        Some(of) => writeln!(out, "{}{of}", paint.strong(&ledger))?,
+        // (Folded, or in other letters.)
+        None => writeln!(out, "{title}")?,
+    }
     let whole = total(figures, measure, &tree.root(), view.sums.peak_error);
     let part = part(view.sums, measure).map_or_else(String::new, |part| format!(", {part}"));
     writeln!(out, "{}", lines(format!("{whole}{part}")))?;
@@ -164,7 +168,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
         }
     }
     if !view.wrappers {
-        writeln!(out, "{}", paint.faint("Without libraries' functions and wrappers: --wrappers shows them"))?;
+        writeln!(out, "{}", paint.faint(lines(WITHOUT_WRAPPERS.to_owned())))?;
     }
     if let Some(chosen) = &view.sums.filter {
         writeln!(out, "{}", lines(format!("Only where {}", clean(chosen))))?;
@@ -371,28 +375,24 @@ impl Tree<'_> {
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let TreeReport { measure, paint, tree, .. } = *self.view;
-        let width = paint.columns;
         // `live bytes`, `share`, `blocks`: the third is of the same blocks as the first.
         let other = measure_name(measure.other()).rsplit(' ').next().unwrap_or_default();
         let heads = [measure_name(measure), "share", other];
-        let wide = |index: usize, get: &dyn Fn(&Line) -> &str| {
-            self.lines.iter().map(|line| get(line).chars().count()).max().unwrap_or(0).max(heads[index].len())
-        };
-        let (first, second, third) =
-            (wide(0, &|line| &line.value), wide(1, &|line| &line.share), wide(2, &|line| &line.other));
-        let heading = format!("{:>first$} {:>second$} {:>third$}  {}", heads[0], heads[1], heads[2], "function");
-        writeln!(out, "{}", paint.strong(heading))?;
-        let taken = first + second + third + 4;
+        let figures = FigureColumns::of(&self.lines, heads, paint);
+        writeln!(out, "{}", paint.strong(format!("{}  function", figures.aligned(heads))))?;
         let shown = if self.view.limit == 0 { self.lines.len() } else { self.view.limit.min(self.lines.len()) };
         for line in &self.lines[..shown] {
-            let room = if width == 0 { usize::MAX } else { width.saturating_sub(taken).max(20) };
+            let room = if paint.columns == 0 { usize::MAX } else { figures.room(paint).max(NAMES_ROOM) };
+            let prefix = within(&line.prefix, room, paint);
             let (names, tail) = fitted(line, tree.inverted, room, paint);
             let tail = if tail.is_empty() { tail } else { paint.faint(tail) };
-            let Line { value, share, other, prefix, .. } = line;
-            writeln!(out, "{value:>first$} {share:>second$} {other:>third$}  {prefix}{names}{tail}")?;
+            writeln!(out, "{}  {prefix}{names}{tail}", figures.aligned(line.figures()))?;
         }
         if let left_out @ 1.. = (self.lines.len() - shown) as u64 {
             writeln!(out, "… and {} (--limit 0 shows all)", counted(left_out, "more line", "more lines"))?;
+        }
+        if let Some(note) = figures.left_out(heads) {
+            writeln!(out, "{}", paint.lines(&note, 0, 2))?;
         }
         Ok(())
     }
