@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use heapledger_source::{Ledger, SourceError};
 
 use super::{Mark, Reader, Sample};
-use crate::query::{Evaluator, Filter, Scope};
+use crate::query::{Evaluator, Filter, Scope, Unknown};
 use crate::{Clock, Holders, Names};
 
 /// Has the blocks read that a condition means.
@@ -41,6 +41,17 @@ impl<'a> Chooser<'a> {
         filter.check(self.ledger, Scope::Blocks).map_err(|problem| problem.to_string())?;
         self.filter = filter;
         Ok(())
+    }
+
+    /// What is asked for by a name or a row that this ledger does not have at all: to be said where nothing was found.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn unknown(&mut self) -> Result<Vec<Unknown>, SourceError> {
+        match &mut self.names {
+            Some(names) if !self.filter.is_all() => self.filter.unknown(self.ledger, names, &mut |_| {}),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Reads the blocks that are meant `now`.

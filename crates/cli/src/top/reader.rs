@@ -46,7 +46,7 @@ pub(super) enum Report {
         mark: Option<Mark>,
         condition: String,
     },
-    /// This cannot be done, and why.
+    /// This cannot be done, or means nothing, and why.
     Refused(String),
     /// It has ended, in these words if any are known.
     Ended(String),
@@ -78,6 +78,7 @@ pub(super) fn read(
         interval,
         mark: None,
         paused: false,
+        is_new: true,
         ended: None,
         told: String::new(),
         idle: 0,
@@ -99,6 +100,8 @@ struct Reading<'a> {
     interval: Duration,
     mark: Option<Mark>,
     paused: bool,
+    /// Nothing was read yet of the blocks that are meant now.
+    is_new: bool,
     ended: Option<Instant>,
     told: String,
     idle: u32,
@@ -132,9 +135,16 @@ impl Reading<'_> {
             if !self.paused && due(read_at) {
                 let sample = self.sample()?;
                 let took = Duration::from_nanos(sample.took_ns);
+                let is_nothing = sample.live.blocks == 0;
                 let condition = self.chooser.text();
                 if !tell(Report::Sample { sample, mark: self.mark.clone(), condition }) {
                     return Ok(());
+                }
+                if std::mem::take(&mut self.is_new)
+                    && is_nothing
+                    && let Some(unknown) = self.chooser.unknown()?.first()
+                {
+                    tell(Report::Refused(unknown.to_string()));
                 }
                 read_at = now + self.interval.max(took * PART);
             }
@@ -192,7 +202,7 @@ impl Reading<'_> {
             }
             Order::Unmark => (self.mark, self.last) = (None, None),
             Order::Where(filter) => match self.chooser.choose(filter) {
-                Ok(()) => self.last = None,
+                Ok(()) => (self.last, self.is_new) = (None, true),
                 Err(problem) => {
                     tell(Report::Refused(problem));
                 }

@@ -199,10 +199,7 @@ impl App {
                 self.readings.mark = None;
                 Some(Action::Order(Order::Unmark))
             }
-            KeyCode::Esc | KeyCode::Backspace => {
-                self.back();
-                None
-            }
+            KeyCode::Esc | KeyCode::Backspace => self.back(),
             code => self.table_key(code),
         }
     }
@@ -216,13 +213,17 @@ impl App {
         Some(Action::Order(Order::Interval(interval)))
     }
 
-    /// One page back; on the first one, without the filter.
-    fn back(&mut self) {
+    /// One page back; on the first one, without the filter, and then without the condition.
+    fn back(&mut self) -> Option<Action> {
         if self.pages.len() > 1 {
             self.pages.pop();
         } else if let Some(Page::Table(page)) = self.pages.last_mut() {
+            if page.view.filter.is_empty() && !self.readings.condition.is_empty() {
+                return Some(Action::Order(Order::Where(Filter::all())));
+            }
             page.view.filter.clear();
         }
+        None
     }
 
     fn table_key(&mut self, code: KeyCode) -> Option<Action> {

@@ -42,12 +42,26 @@ impl Lines<'_> {
         }
         let y = self.area.y + self.used;
         self.used += 1;
-        let width = |pieces: &[Piece]| pieces.iter().map(|(text, _)| text.chars().count()).sum::<usize>();
-        let end = self.write(self.area.x, y, left);
-        let start = usize::from(self.area.width).saturating_sub(width(right));
+        let room = usize::from(self.area.width);
+        let end = match letters(left) > room {
+            true => self.write(self.area.x, y, &whole_words(left, room)),
+            false => self.write(self.area.x, y, left),
+        };
+        let start = room.saturating_sub(letters(right));
         if !right.is_empty() && start > usize::from(end - self.area.x) {
             self.write(self.area.x + start as u16, y, right);
         }
+    }
+
+    /// Writes a line of groups, each whole or not at all. The first is there in any case.
+    fn groups(&mut self, groups: Vec<Vec<Piece>>) {
+        let mut line: Vec<Piece> = Vec::new();
+        for group in groups {
+            if line.is_empty() || letters(&line) + letters(&group) <= usize::from(self.area.width) {
+                line.extend(group);
+            }
+        }
+        self.line(&line, &[]);
     }
 
     fn write(&mut self, x: u16, y: u16, pieces: &[Piece]) -> u16 {
@@ -65,6 +79,43 @@ impl Lines<'_> {
             self.buffer.set_style(Rect { y: self.area.y + row, height: 1, ..self.area }, style);
         }
     }
+}
+
+fn letters(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|(text, _)| text.chars().count()).sum()
+}
+
+/// The beginning of a line for which there is no room. It ends behind a word, and with a figure only if that has its unit:
+/// the beginning of a figure is another one.
+fn whole_words(pieces: &[Piece], room: usize) -> Vec<Piece> {
+    const MORE: &str = " ..";
+    let all: Vec<char> = pieces.iter().flat_map(|(text, _)| text.chars()).collect();
+    let is_space = |at: usize| all.get(at).is_some_and(|letter| *letter == ' ');
+    let word_end = |before: usize| (1..=before).rev().find(|at| is_space(*at) && !is_space(at - 1));
+    let mut end = word_end(room).unwrap_or(0);
+    let word = all.get(..end).unwrap_or_default().rsplit(|letter| *letter == ' ').next().unwrap_or_default();
+    let is_figure = word.iter().any(char::is_ascii_digit) && word.iter().all(|letter| !letter.is_alphabetic());
+    let next = all.get(end..).unwrap_or_default().iter().skip_while(|letter| **letter == ' ');
+    if is_figure && next.take_while(|letter| letter.is_alphabetic()).count() <= 3 {
+        end = word_end(end.saturating_sub(word.len() + 1)).unwrap_or(0);
+    }
+    let mut more = if end + MORE.len() <= room { MORE } else { "" };
+    let part = all.get(..room.saturating_sub(2)).unwrap_or_default();
+    let is_one_word = part.iter().skip(end).skip_while(|letter| **letter == ' ').all(|letter| *letter != ' ');
+    if end < room / 2 && is_one_word {
+        // The next word is longer than all there is: a part of it, if not of a figure.
+        let in_figure = |letter: &&char| letter.is_ascii_digit() || matches!(**letter, '.' | ',');
+        let kept = part.len() - part.iter().rev().take_while(in_figure).count();
+        (end, more) = if kept > end { (kept, "..") } else { (end, more) };
+    }
+    let mut out = Vec::new();
+    for (text, style) in pieces {
+        let kept: String = text.chars().take(end).collect();
+        end -= kept.chars().count();
+        out.push((kept, *style));
+    }
+    out.push((more.to_owned(), pieces.last().map_or_else(Style::default, |(_, style)| *style)));
+    out
 }
 
 /// Draws everything.
@@ -108,18 +159,17 @@ fn header(lines: &mut Lines<'_>, app: &App) {
     }
     lines.line(&first, &pace(app, theme));
     if height >= 4 {
-        let mut live = vec![plain("live "), strong(look.live_words())];
+        let mut live = vec![vec![plain("live "), strong(look.live_words())]];
         if height < 8
             && let Some(value) = look.bytes_per_second
         {
-            live.push((format!("  {}", look.figures.rate(value)), slope(value, theme)));
+            live.push(vec![(format!("  {}", look.figures.rate(value)), slope(value, theme))]);
         }
-        live.push(plain("  peak "));
-        live.push(strong(look.figures.bytes(look.peak_bytes)));
-        lines.line(&live, &[]);
+        live.push(vec![plain("  peak "), strong(look.figures.bytes(look.peak_bytes))]);
+        lines.groups(live);
     }
     if height >= 8 {
-        lines.line(&speeds(app, theme), &[]);
+        lines.groups(speeds(app, theme));
     }
     if let Some(problem) = &app.problem {
         lines.line(&[(problem.clone(), theme.wrong())], &[]);
@@ -184,21 +234,20 @@ fn slope(rate: f64, theme: Theme) -> Style {
 }
 
 /// Growth, allocations and frees in a second; of a ledger at rest their numbers.
-fn speeds(app: &App, theme: Theme) -> Vec<Piece> {
+fn speeds(app: &App, theme: Theme) -> Vec<Vec<Piece>> {
     let look = &app.look;
     let count = |number: f64| look.figures.count(number.round().max(0.0) as u64);
     let plain = |text: String| (text, theme.plain());
     match (look.bytes_per_second, look.allocations_per_second, look.frees_per_second) {
         (Some(growth), Some(allocations), Some(frees)) => vec![
-            plain("growth ".to_owned()),
-            (look.figures.rate(growth), slope(growth, theme)),
-            plain(format!("  {} allocations/s  {} frees/s", count(allocations), count(frees))),
+            vec![plain("growth ".to_owned()), (look.figures.rate(growth), slope(growth, theme))],
+            vec![plain(format!("  {} allocations/s", count(allocations)))],
+            vec![plain(format!("  {} frees/s", count(frees)))],
         ],
-        _ => vec![plain(format!(
-            "{} allocations  {} frees",
-            look.figures.count(look.allocations),
-            look.figures.count(look.frees)
-        ))],
+        _ => vec![
+            vec![plain(format!("{} allocations", look.figures.count(look.allocations)))],
+            vec![plain(format!("  {} frees", look.figures.count(look.frees)))],
+        ],
     }
 }
 
@@ -267,6 +316,7 @@ fn table(lines: &mut Lines<'_>, app: &mut App) {
         let words = match () {
             () if app.readings.samples.last().is_none() => "reading",
             () if !page.view.filter.is_empty() => "nothing has this in its name; Esc shows all",
+            () if !app.look.condition.is_empty() => "no such blocks are live; f changes the condition, Esc drops it",
             () if marked => "nothing allocated since the mark lives",
             () => "no blocks are live",
         };
@@ -349,26 +399,31 @@ fn keys(app: &App, theme: Theme, width: usize) -> Vec<Piece> {
     }
     let mut all = Vec::new();
     match app.pages.last() {
-        Some(Page::Stack { .. }) => all.extend([key("Esc", "back")].concat()),
+        Some(Page::Stack { .. }) => all.push(key("Esc", "back")),
         Some(Page::Table(page)) => {
             let stack = page.view.by == Field::Stack;
-            all.extend(key("Enter", if stack { "frames" } else { "stacks" }));
+            all.push(key("Enter", if stack { "frames" } else { "stacks" }));
             if app.pages.len() > 1 {
-                all.extend(key("Esc", "back"));
+                all.push(key("Esc", "back"));
             }
         }
         None => {}
     }
     let marked = app.look.mark_age_ns.is_some();
     if app.look.state == LookState::Running {
-        all.extend(if marked { key("M", "unmark") } else { key("m", "mark") });
+        all.push(if marked { key("M", "unmark") } else { key("m", "mark") });
     }
-    all.extend(
-        [key("/", "filter"), key("s", "sort"), key("p", if app.paused { "go on" } else { "pause" }), key("?", "help")]
-            .concat(),
-    );
-    all.extend(key("q", "quit"));
-    all
+    all.extend([key("/", "filter"), key("s", "sort"), key("p", if app.paused { "go on" } else { "pause" })]);
+    // The help knows the others: it and the way out are there before them.
+    let last = [key("?", "help"), key("q", "quit")].concat();
+    let mut room = width.saturating_sub(letters(&last).saturating_sub(2));
+    let kept = all.iter().take_while(|key| {
+        let left = room.checked_sub(letters(&key[..]));
+        room = left.unwrap_or(0);
+        left.is_some()
+    });
+    let kept: Vec<Piece> = kept.flatten().cloned().collect();
+    [kept, last].concat()
 }
 
 #[cfg(test)]

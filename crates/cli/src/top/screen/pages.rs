@@ -23,7 +23,7 @@ WHAT ROWS ARE
   w                     toggle allocator wrappers (xmalloc, std::)
   /                     only rows with a text in their names; Esc: all
   f                     only blocks of which something holds, as with --where:
-                        size >= 4K and age > 10s and thread == 3
+                        size >= 4K and age > 10s and thread == 3; Esc: all
 
 ORDER
   s > <                 by the next column, the one before

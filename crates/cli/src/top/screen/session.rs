@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use heapledger_analysis::FamilyLook;
+use heapledger_analysis::{FamilyLook, ProcessLook};
 use heapledger_report::{Paint, ascii};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -21,7 +21,10 @@ use heapledger_launch::sys;
 use nix::sys::signal::Signal;
 
 const KEYS: &str = "up/down choose  Enter opens  q ends";
-const ENDED: &str = "this process has ended; its ledger is opened as it was left";
+const ENDED: &str = "this process has ended; Enter opens its ledger as it was left  q ends";
+const ALL_ENDED: &str = "all processes have ended: `heapledger stats` tells of them  q ends";
+/// How often the screen wakes up where nothing is looked at any more.
+const REST: Duration = Duration::from_secs(3600);
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,14 +109,29 @@ pub(in crate::top) fn run(mut watched: WatchedSession<'_>) -> Result<()> {
             }
         }
         if Instant::now() >= next {
-            next = Instant::now() + watched.interval;
+            next = Instant::now() + if look.goes_on { watched.interval } else { REST };
             match watched.watch.look() {
-                Ok(now) => look = now,
+                Ok(now) => look = after(&look, now),
                 Err(problem) => said = format!("the session can no longer be read: {problem}"),
             }
             chosen.follow(&look);
         }
     }
+}
+
+/// What is shown after another look. Those that were there when the session ended stay, to be opened.
+fn after(before: &FamilyLook, mut now: FamilyLook) -> FamilyLook {
+    if !now.goes_on {
+        let gone = |row: &&ProcessLook| now.rows.iter().all(|other| other.key != row.key);
+        let gone: Vec<ProcessLook> = before.rows.iter().filter(gone).cloned().collect();
+        now.rows.extend(gone.into_iter().map(|row| ProcessLook {
+            running: false,
+            growth_bytes: 0,
+            allocations: 0,
+            ..row
+        }));
+    }
+    now
 }
 
 /// Has another of us show one process; says what was wrong, if anything was.
@@ -165,6 +183,8 @@ fn draw(
         let has_ended = look.rows.get(chosen.row).is_some_and(|row| !row.running);
         let words = if !said.is_empty() {
             said
+        } else if look.rows.is_empty() && !look.goes_on {
+            ALL_ENDED
         } else if has_ended {
             ENDED
         } else {
@@ -177,7 +197,6 @@ fn draw(
 
 #[cfg(test)]
 mod tests {
-    use heapledger_analysis::ProcessLook;
     use heapledger_source::ProcessKey;
 
     use super::*;
@@ -215,5 +234,16 @@ mod tests {
         assert_eq!(press(&mut chosen, KeyCode::Char('q'), &before), SessionAction::Quit);
         chosen.follow(&look(&[]));
         assert_eq!((chosen.pid, press(&mut chosen, KeyCode::Enter, &before)), (None, SessionAction::Nothing));
+    }
+
+    #[test]
+    fn what_was_there_when_the_session_ended_stays() {
+        let going = FamilyLook { goes_on: true, ..look(&[1, 2]) };
+        let pids = |look: &FamilyLook| look.rows.iter().map(|row| (row.key.pid, row.running)).collect::<Vec<_>>();
+        // While it goes on, processes go.
+        assert_eq!(pids(&after(&going, FamilyLook { goes_on: true, ..look(&[2]) })), [(2, true)]);
+        let ended = after(&going, look(&[]));
+        assert_eq!(pids(&ended), [(1, false), (2, false)]);
+        assert_eq!(pids(&after(&ended, look(&[]))), [(1, false), (2, false)]);
     }
 }

@@ -153,6 +153,18 @@ fn a_condition_is_typed_and_a_wrong_one_is_told() {
 }
 
 #[test]
+fn escape_drops_the_filter_and_then_the_condition() {
+    let mut app = app();
+    app.readings.condition = "thread == 99".to_owned();
+    press(&mut app, "/libq\n");
+    assert_eq!(press(&mut app, "\x1b"), None);
+    assert_eq!(table(&app).view.filter, "");
+    assert_eq!(press(&mut app, "\x1b"), Some(Action::Order(Order::Where(Filter::all()))));
+    app.readings.condition.clear();
+    assert_eq!(press(&mut app, "\x1b"), None);
+}
+
+#[test]
 fn orders_for_the_reader() {
     let mut app = app();
     assert_eq!(press(&mut app, "m"), Some(Action::Order(Order::Mark)));

@@ -99,9 +99,55 @@ fn every_size_is_drawn() {
 #[test]
 fn the_smallest_screen_shows_the_greatest_row() {
     let lines = screen(&mut app(made()), 20, 5, Theme::default());
-    assert_eq!(lines[0], "made-up, pid 4711  r");
+    assert_eq!(lines[0], "made-up, pid 4711 ..");
     assert!(lines[1].starts_with("live 3.82 MiB in 4"), "{lines:?}");
     assert!(lines[3].starts_with("3.81 MiB  program+"), "{lines:?}");
+}
+
+#[test]
+fn figures_are_whole_and_the_way_out_is_told() {
+    let mut app = app(made());
+    let lines = screen(&mut app, 40, 10, Theme::default());
+    assert_eq!(lines[0], "made-up, pid 4711  running  1m02s");
+    assert_eq!(lines[1], "live 3.82 MiB in 4 blocks  peak 3.82 MiB");
+    assert_eq!(lines[9], "Enter stacks  m mark    ? help  q quit".replace("    ?", "  ?"));
+    for width in 10..90 {
+        let lines = screen(&mut app, width, 10, Theme::default());
+        for line in &lines[..3] {
+            // No number loses its end, or its unit.
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_number = |word: &&str| word.trim_start_matches(['+', '-', '~']).parse::<f64>().is_ok();
+            for (at, word) in words.iter().enumerate().filter(|(_, word)| is_number(word)) {
+                assert!(["3.82", "+1.91", "4", "1", "0", "4711"].contains(word), "{width}: {line}");
+                let unit = words.get(at + 1).is_some_and(|next| next.starts_with("MiB"));
+                assert!(unit || !word.contains('.'), "{width}: {line}");
+            }
+        }
+        assert!(width < 14 || lines[9].ends_with("? help  q quit"), "{width}: {}", lines[9]);
+    }
+}
+
+#[test]
+fn what_has_no_room_ends_behind_a_word() {
+    let cut = |text: &str, room| {
+        let pieces = whole_words(&[(text.to_owned(), Style::default())], room);
+        pieces.into_iter().map(|(text, _)| text).collect::<String>()
+    };
+    assert_eq!(cut("not seen: 1,234 blocks were not entered", 30), "not seen: 1,234 blocks were ..");
+    assert_eq!(cut("not seen: 1,234 blocks", 18), "not seen: 1,234 ..");
+    assert_eq!(cut("not seen: 1,234 blocks", 14), "not seen: ..");
+    assert_eq!(cut("live 3.82 MiB in 4 blocks", 12), "live ..");
+    assert_eq!(cut("a_name_without_any_space", 10), "a_name_w..");
+    assert_eq!(cut("live 1234567", 9), "live ..");
+    assert_eq!(cut("123456", 3), " ..");
+}
+
+#[test]
+fn nothing_that_a_condition_means_is_not_nothing_at_all() {
+    let mut app = app(Made::new());
+    app.readings.condition = "thread == 99".to_owned();
+    let text = screen(&mut app, 80, 24, Theme::default()).join("\n");
+    assert!(!text.contains("no blocks are live"), "{text}");
 }
 
 #[test]
