@@ -96,6 +96,9 @@ fn each_is_told_with_both_stacks() -> Result {
             let [gave, ended] = [&error["stacks"][0], &error["stacks"][1]];
             check!(gave["of"] == "allocation" && ended["of"] == "free", "{level} {name}: {error:#}");
             check!(error["stacks"][2].is_null(), "{level} {name}: {error:#}");
+            let plain = |name: &str| name.replace("(size)", "").replace("(size,", "(");
+            let pair = format!("{kind}--{}--{}--allocation--", plain(given_by), plain(called));
+            check!(error["token"].as_str().is_some_and(|token| token.starts_with(&pair)), "{level} {name}: {error:#}");
             for (stack, what) in [(gave, "gives"), (ended, "ends")] {
                 let frames = frames(&stacks, &stack["site"]);
                 let function = format!("{name}_{what}");

@@ -1,10 +1,11 @@
 //! A text that is the same for the same error in another run or another build.
 
 use heapledger_analysis::{NamedFrame, NamedStack};
-use heapledger_format::errors::{ErrorEntry, StackTag};
+use heapledger_format::errors::{ErrorEntry, ErrorKind, StackTag};
+use heapledger_format::kind::Kind;
 
 use super::place::is_unseen;
-use super::{kind_name, stack_name, stacks};
+use super::{given_by, kind_name, stack_name, stacks};
 use crate::record::brief::brief;
 use crate::{ReportError, Stacks};
 
@@ -15,11 +16,27 @@ const FRAMES: usize = 3;
 /// each stack. Whoever chanced to find damage that nobody saw is left out. No address, no line, no path.
 pub(super) fn token(error: &ErrorEntry, names: &mut dyn Stacks) -> Result<String, ReportError> {
     let mut parts = vec![kind_name(error)];
+    parts.extend(mismatched(error));
     for stack in stacks(error).filter(|stack| !(is_unseen(error) && stack.tag == StackTag::Access as u16)) {
         parts.push(stack_name(stack));
         parts.extend(functions(&names.stack(stack.site)?));
     }
     Ok(parts.join("--").replace(char::is_whitespace, "_"))
+}
+
+/// `new[]` and `delete`, of an error that is about the two: in one function there may be several. Whether the size was
+/// handed over is up to the compiler.
+fn mismatched(error: &ErrorEntry) -> Vec<String> {
+    use ErrorKind::{AllocDeallocMismatch, NewDeleteTypeMismatch};
+    if ![AllocDeallocMismatch, NewDeleteTypeMismatch].iter().any(|kind| error.kind == *kind as u16) {
+        return Vec::new();
+    }
+    let name = |kind: Kind| kind.to_string().replace("(size)", "").replace("(size,", "(");
+    [given_by(error), (error.called != 0).then(|| Kind::ended_by(error.called))]
+        .into_iter()
+        .flatten()
+        .map(name)
+        .collect()
 }
 
 /// The innermost functions, up to where the program begins: what is around that differs between C libraries. One that calls
@@ -82,5 +99,18 @@ mod tests {
         let mut hidden = NamedStack { frames: vec![frame("header"), frame("a")], damaged: false };
         hidden.frames[0].passed_over = true;
         assert_eq!(functions(&hidden), ["a"]);
+    }
+
+    #[test]
+    fn mismatches_are_told_apart_by_what_does_not_match() {
+        let of = |kind: ErrorKind, given_by: Kind, called: Kind| {
+            let (given_by, called) = (given_by.number(), called.number());
+            mismatched(&ErrorEntry { kind: kind as u16, given_by, called, ..ErrorEntry::default() }).join("--")
+        };
+        let mismatch = ErrorKind::AllocDeallocMismatch;
+        assert_eq!(of(mismatch, Kind::MALLOC, Kind::DELETE), "malloc--delete");
+        assert_eq!(of(mismatch, Kind::NEW_ARRAY, Kind::DELETE), "new[]--delete");
+        assert_eq!(of(mismatch, Kind::NEW_ARRAY, Kind::DELETE_SIZED), "new[]--delete");
+        assert_eq!(of(ErrorKind::DoubleFree, Kind::MALLOC, Kind::FREE), "");
     }
 }
