@@ -48,10 +48,15 @@ impl Interner {
 
     /// The same, shown as debug information calls it, if that can be the whole of it.
     pub(crate) fn readable(&self, name: Name, qualified: &str) -> Name {
-        if has_scope(&name.raw) && !qualified.contains("::") {
-            return name;
+        let is_whole = qualified.contains("::") || !has_scope(&name.raw);
+        match is_whole {
+            true => Name { shown: Arc::from(shorten(qualified, SHOWN_MAX)), ..name },
+            // Right in `std`, and in no class of it.
+            false if name.raw.starts_with("_ZSt") => {
+                Name { shown: Arc::from(shorten(&format!("std::{qualified}"), SHOWN_MAX)), ..name }
+            }
+            false => name,
         }
-        Name { shown: Arc::from(shorten(qualified, SHOWN_MAX)), ..name }
     }
 
     pub(crate) fn path(&self, text: String) -> Arc<str> {
@@ -68,4 +73,28 @@ impl Interner {
 /// A poisoned lock only means that another thread panicked between two whole insertions.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_for_a_mangled_name_that_is_not_understood() {
+        let interner = Interner::new(true);
+        for (raw, qualified, shown) in [
+            ("_ZNSt6vectorIXquuxE4growEv", "std::vector<int>::grow", "std::vector<int>::grow"),
+            // Debug information has nothing around it, and yet there is something: what that is would be a guess.
+            ("_ZNSt6vectorIXquuxE4growEv", "grow", "_ZNSt6vectorIXquuxE4growEv"),
+            ("_ZN5Store1fIXquuxE", "f<int>", "_ZN5Store1fIXquuxE"),
+            ("_ZSt1fIXquuxE", "f<int>", "std::f<int>"),
+            ("_Z1fIXquuxE", "f<int>", "f<int>"),
+        ] {
+            let name = interner.name(raw.as_bytes());
+            assert!(interner.is_unreadable(&name), "{raw}");
+            let name = interner.readable(name, qualified);
+            assert_eq!((&*name.shown, &*name.raw), (shown, raw));
+        }
+        assert!(!interner.is_unreadable(&interner.name(b"_Z1fv")) && !interner.is_unreadable(&interner.name(b"f")));
+    }
 }
