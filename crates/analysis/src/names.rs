@@ -373,6 +373,15 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
+    /// The function that the call of this frame is of, where it is one of another module: by the code of the call.
+    pub fn called(&mut self, frame: &NamedFrame) -> Option<Arc<str>> {
+        let (offset, shown) = (frame.offset?, frame.module.as_ref()?);
+        let bias = frame.address?.wrapping_sub(offset);
+        let is_its = |module: &Module, path: &Arc<str>| path == shown && module.bias == bias;
+        let (module, _) = self.modules.values().find(|(module, path)| is_its(module, path))?;
+        self.symbolizer.called(&ModuleId { path: &module.path, build_id: &module.build_id }, offset)
+    }
+
     /// The paths of all modules.
     pub(crate) fn module_paths(&self) -> Vec<Arc<str>> {
         self.modules.values().map(|(_, path)| Arc::clone(path)).collect()

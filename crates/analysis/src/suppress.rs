@@ -161,29 +161,6 @@ impl Pattern {
     }
 }
 
-/// Functions of the C library that keep what they allocate until the process ends: buffers of streams, and what the
-/// loader holds for threads.
-const KEEPERS: &[&str] = &["_IO_file_doallocate", "_IO_wfile_doallocate", "_dl_allocate_tls", "allocate_dtv"];
-/// Modules that allocate when they are loaded and keep it: the emergency pool for exceptions.
-const KEEPING_MODULES: &[&str] = &["libstdc++.so"];
-/// What runs constructors of modules.
-const LOADERS: &[&str] = &["_dl_init", "call_init"];
-
-/// Whether the C or the C++ library keeps blocks of this stack by design, in every program that uses it so.
-pub fn is_kept_by_design(stack: &NamedStack) -> bool {
-    let is_one_of = |frame: &NamedFrame, names: &[&str]| {
-        // glibc's debug information has its inner names, which differ in their beginning.
-        let plain = |function: &str| names.contains(&function.trim_start_matches("__GI_"));
-        frame.function.as_deref().is_some_and(plain)
-    };
-    let module = |frame: &NamedFrame| {
-        let name = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
-        name.is_some_and(|name| KEEPING_MODULES.iter().any(|keeper| name.starts_with(keeper)))
-    };
-    stack.frames.iter().any(|frame| is_one_of(frame, KEEPERS))
-        || stack.frames.first().is_some_and(module) && stack.frames.iter().any(|frame| is_one_of(frame, LOADERS))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,16 +206,5 @@ mod tests {
             let error = Suppressions::parse(&format!("leak:a\n{odd}")).expect_err(odd);
             assert_eq!((error.line, error.text.as_str()), (2, odd));
         }
-    }
-
-    #[test]
-    fn only_the_libraries_own_keeping_is_excused() {
-        let libc = "/lib/libc.so.6";
-        assert!(is_kept_by_design(&stack(&[("malloc", libc), ("_IO_file_doallocate", libc), ("puts", libc)])));
-        assert!(is_kept_by_design(&stack(&[("__GI__IO_file_doallocate", libc), ("puts", libc)])));
-        let libstdcxx = "/lib/libstdc++.so.6";
-        assert!(is_kept_by_design(&stack(&[("pool::pool", libstdcxx), ("call_init", "/lib/ld.so")])));
-        assert!(!is_kept_by_design(&stack(&[("operator new", libstdcxx), ("main", "/x")])));
-        assert!(!is_kept_by_design(&stack(&[("leaky", "/x"), ("call_init", "/lib/ld.so")])));
     }
 }

@@ -42,6 +42,7 @@ mod given;
 mod locate;
 mod status;
 
+mod called;
 mod debugdir;
 mod demangle;
 mod distribution;

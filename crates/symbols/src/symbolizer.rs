@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::called;
 use crate::dwarf::{Batch, DebugInfo, Opened};
 use crate::fetch::Fetch;
 use crate::frame::{Frame, Resolved};
@@ -189,6 +190,14 @@ impl Symbolizer {
             module.known.get(at).cloned().unwrap_or_else(|| Resolved { frames: Arc::from(frame()), hasty })
         };
         addresses.iter().map(named).collect()
+    }
+
+    /// The function that the call before this return address is of, as the linker knows it, where the call leads out of the module:
+    /// by the call's own code, on x86-64 only. That function may have passed on to another and left no frame.
+    pub fn called(&mut self, module: &ModuleId<'_>, return_address: u64) -> Option<Arc<str>> {
+        let key = self.open(module);
+        let name = called::name(self.modules.get(&key)?.located.binary.as_ref()?, return_address)?;
+        Some(self.interner.name(&name).raw)
     }
 
     /// What was found for a module. Opens it if no address of it was asked for yet; what

@@ -2,7 +2,7 @@
 
 mod support;
 
-use heapledger_symbols::{Level, Note, Seen};
+use heapledger_symbols::{Level, ModuleId, Note, Seen, Symbolizer};
 use support::*;
 
 /// `prog` with debug information, and an address in it with three frames.
@@ -278,4 +278,26 @@ fn source_lines_are_read() {
     assert_eq!(lines, expected.map(|line| line.map(str::to_owned)));
     assert_eq!(reader.line(scratch.path("missing"), 1), None);
     assert_eq!(reader.line("/dev/zero", 1), None);
+}
+
+#[test]
+fn a_call_tells_which_function_of_another_module_it_is_of() {
+    let scratch = Scratch::new();
+    let source =
+        "#include <stdlib.h>\nvoid far(void) { setenv(\"A\", \"b\", 1); }\nint main(void) { far(); return 0; }\n";
+    scratch.write("prog.c", source);
+    // Through stubs of each kind, and through the slot itself.
+    for flags in [&["-fcf-protection=none"][..], &["-fcf-protection=full"], &["-fno-plt"], &["-no-pie", "-Wl,-z,now"]] {
+        scratch.run("gcc", &[&["-O1", "-fno-optimize-sibling-calls", "prog.c", "-o", "prog"], flags].concat());
+        let path = scratch.path("prog");
+        let module = ModuleId { path: &path, build_id: &[] };
+        let mut symbolizer = Symbolizer::new(scratch.options());
+        let mut called = |function| {
+            let names = instructions(&scratch, "prog", function);
+            Vec::from_iter(names.into_iter().filter_map(|at| Some(symbolizer.called(&module, at)?.to_string())))
+        };
+        assert_eq!(called("far"), ["setenv"], "{flags:?}");
+        assert_eq!(called("main"), [""; 0], "{flags:?}: it calls its own module");
+        assert!(symbolizer.called(&module, 3).is_none() && symbolizer.called(&module, u64::MAX).is_none());
+    }
 }

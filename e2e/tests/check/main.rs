@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `limits` | limits that hold or do not, growth, and figures that are known within an error |
 //! | `losses` | what was lost, damaged or forgotten is no success |
+//! | `kept` | what the C library keeps by design, and what it gave to the program |
 //! | `forms` | JUnit, SARIF, GitHub and JSON as CI systems read them |
 //! | `standards` | what the standards demand of these forms |
 
@@ -19,6 +20,7 @@ use heapledger_e2e::{Result, check, victim};
 mod standards;
 
 mod forms;
+mod kept;
 mod limits;
 mod losses;
 

@@ -37,7 +37,8 @@ standard error), and figures from which blocks, frees or stacks are missing
 Not freed (--max-leaked) is every block that was still allocated when the
 program ended, whether or not a pointer to it was left. What the C and C++
 libraries keep until the end by design (buffers of streams, the emergency pool
-for exceptions) does not count. A program that runs has no leaks yet: there,
+for exceptions, glibc's locales, name services, time zones and environment, what
+the loader holds for libraries) does not count. A program that runs has no leaks yet: there,
 --max-live is what you want. Files for --suppress have lines leak:PATTERN as for
 LeakSanitizer: text in a function, source file or module of the stack, with
 * ^ $. For --max-errors they have error:PATTERN or the kind of error,

@@ -28,7 +28,7 @@ pub(super) fn leaked(
         let stack = names.stack(totals.site)?;
         if let Some(pattern) = suppressions.find(&stack) {
             excuses.insert(totals.site, format!("leak:{pattern}"));
-        } else if !args.all_leaks && is_kept_by_design(&stack) {
+        } else if !args.all_leaks && is_kept_by_design(&stack, |frame| names.called(frame)) {
             excuses.insert(totals.site, BY_DESIGN.to_owned());
         }
     }
