@@ -251,34 +251,34 @@ impl HeapTimeline {
         busy.map(|point| point.end_ns.saturating_sub(point.begin_ns)).max().unwrap_or(0)
     }
 
-    /// So many columns of the same length: of each the highest. Within an interval it is as at its end: whoever notes something when it
-    /// is allocated or freed has seen nothing before that, because nothing happened. Where nobody looked it is as it was before.
+    /// So many columns of the same length: of each the highest. Until the highest of an interval, and where nobody looked, it is as it was before;
+    /// from then on as at the end of the interval.
     pub fn columns(&self, count: usize) -> Vec<TimelineColumn> {
         let mut columns = vec![None::<TimelineColumn>; count];
         let span = u128::from(self.span_ns().max(1));
         let last = count.saturating_sub(1);
         let column_of = |ns: u64| usize::try_from(u128::from(ns) * count as u128 / span).unwrap_or(last).min(last);
-        let raise = |place: &mut Option<TimelineColumn>, seen: TimelineColumn| {
-            let known = place.unwrap_or_default();
-            *place = Some(TimelineColumn {
-                live_bytes: known.live_bytes.max(seen.live_bytes),
-                own_memory_bytes: known.own_memory_bytes.max(seen.own_memory_bytes),
-            });
+        let mut raise = |first: usize, last: usize, live_bytes: u64, own_memory_bytes: Option<u64>| {
+            for place in columns.iter_mut().take(last + 1).skip(first) {
+                let known = place.unwrap_or_default();
+                *place = Some(TimelineColumn {
+                    live_bytes: known.live_bytes.max(live_bytes),
+                    own_memory_bytes: known.own_memory_bytes.max(own_memory_bytes),
+                });
+            }
         };
-        let mut before: Option<&TimelinePoint> = None;
+        // Up to which column it is known, how much lived then, and up to which somebody looked at memory.
+        let (mut known, mut live_bytes, mut looked) = (0, 0, None);
         for point in &self.points {
-            if let Some(before) = before.replace(point).filter(|before| before.end_ns < point.begin_ns) {
-                let seen = TimelineColumn { live_bytes: before.live_bytes, own_memory_bytes: None };
-                let gap = column_of(before.end_ns)..column_of(point.begin_ns);
-                columns.iter_mut().take(gap.end).skip(gap.start + 1).for_each(|place| raise(place, seen));
-            }
-            let seen = TimelineColumn { live_bytes: point.live_bytes, own_memory_bytes: point.own_memory_bytes() };
             let (begin, end) = (column_of(point.begin_ns), column_of(point.end_ns));
-            let is_shared = begin < end && columns.get(begin).is_some_and(Option::is_some);
-            columns.iter_mut().take(end + 1).skip(begin + usize::from(is_shared)).for_each(|place| raise(place, seen));
-            if let Some(place) = columns.get_mut(column_of(point.highest_ns)) {
-                raise(place, TimelineColumn { live_bytes: point.highest_bytes, own_memory_bytes: None });
-            }
+            let highest = column_of(point.highest_ns).clamp(begin, end.max(begin));
+            raise(known, highest, live_bytes, None);
+            raise(highest, highest, point.highest_bytes, None);
+            raise(highest, end, point.live_bytes, None);
+            // A column that two intervals share is the first one's, unless the second one has no other.
+            let is_shared = begin < end && looked == Some(begin);
+            raise(begin + usize::from(is_shared), end, 0, point.own_memory_bytes());
+            (known, live_bytes, looked) = (end, point.live_bytes, Some(end));
         }
         columns.into_iter().map(Option::unwrap_or_default).collect()
     }
@@ -380,13 +380,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_the_highest_and_else_how_it_ended() {
+    fn columns_have_the_highest_and_else_how_it_was_before() {
         let with_memory =
             TimelinePoint { resident_bytes: Some(50), swapped_bytes: Some(5), ..point(0, 10, 7, (90, 2)) };
         let timeline = timeline(vec![with_memory, point(10, 100, 20, (20, 100))]);
         let columns = timeline.columns(10);
         let live: Vec<u64> = columns.iter().map(|column| column.live_bytes).collect();
-        assert_eq!(live, [90, 7, 20, 20, 20, 20, 20, 20, 20, 20]);
+        assert_eq!(live, [90, 7, 7, 7, 7, 7, 7, 7, 7, 20]);
         assert_eq!(columns[1].own_memory_bytes, Some(55));
         assert_eq!(timeline.columns(0), []);
         assert_eq!(HeapTimeline::default().columns(2), [TimelineColumn::default(); 2]);
@@ -400,7 +400,14 @@ mod tests {
         // The recorder noted nothing more, and `run` first looked late: nothing was freed meanwhile.
         let timeline = timeline(vec![point(0, 25, 7, (9, 12)), point(100, 100, 7, (7, 100))]);
         let live: Vec<u64> = timeline.columns(10).iter().map(|column| column.live_bytes).collect();
-        assert_eq!(live, [7, 9, 7, 7, 7, 7, 7, 7, 7, 7]);
+        assert_eq!(live, [0, 9, 7, 7, 7, 7, 7, 7, 7, 7]);
+    }
+
+    #[test]
+    fn what_only_grows_and_is_freed_in_the_end_has_no_dip_before_its_peak() {
+        let points = vec![point(0, 40, 10, (10, 20)), point(40, 60, 50, (50, 58)), point(60, 100, 0, (52, 75))];
+        let live: Vec<u64> = timeline(points).columns(10).iter().map(|column| column.live_bytes).collect();
+        assert_eq!(live, [0, 0, 10, 10, 10, 50, 50, 52, 0, 0], "and nothing lived before the first allocation");
     }
 
     #[test]

@@ -114,8 +114,12 @@ impl Looks {
     /// Looks at once. `runs`: the program is that of this ledger still.
     pub(crate) fn look_now(&mut self, kept: &mut Kept, runs: bool) {
         let Some(header) = kept.header() else { return };
+        // A peak that is read before totals is one of what these count; one that comes while they are read belongs to the next look.
+        let (at, before) = (Instant::now(), Rest::read(kept, header.codec));
         let totals = Totals::read(&header, &|bytes, at| kept.read(bytes, at));
-        let (Some(totals), Some(rest)) = (totals, Rest::read(kept, header.codec)) else { return };
+        let (Some(before), Some(totals), Some(after)) = (before, totals, Rest::read(kept, header.codec)) else {
+            return;
+        };
         let exe = fs::read_link(&self.exe).ok();
         let curve = match &mut kept.curve {
             Some(curve) => curve,
@@ -126,7 +130,7 @@ impl Looks {
         };
         // What another program has that the process became, which is not recorded, is not this one's.
         let memory = if runs && exe.is_some() && exe == curve.exe { self.memory() } else { ProcessMemory::default() };
-        curve.add(totals, rest, memory);
+        curve.add(at, totals, after.with_peak_of(before), memory);
     }
 
     fn memory(&self) -> ProcessMemory {
@@ -163,7 +167,7 @@ fn faults(stat: &str) -> Option<(u64, u64)> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     peak_bytes: u64,
-    /// What threads have not told yet, at most: nothing as long as there is one, whose peak is exact.
+    /// How much more may live: what threads have not told yet, nothing as long as there is one, whose peak is exact.
     peak_error: u64,
     peak_time: u64,
     peak_blocks: u64,
@@ -189,6 +193,13 @@ impl Rest {
             private_bytes: counter(GlobalCounter::PrivateBytes)?,
             tables_bytes: TABLES.iter().try_fold(0u64, |sum, table| Some(sum.saturating_add(counter(*table)?)))?,
         })
+    }
+
+    /// The same with the peak as it was before; what may live is as much as now.
+    fn with_peak_of(self, before: Rest) -> Rest {
+        let most = self.peak_bytes.saturating_add(self.peak_error);
+        let Rest { peak_bytes, peak_time, peak_blocks, .. } = before;
+        Rest { peak_bytes, peak_time, peak_blocks, peak_error: most.saturating_sub(peak_bytes), ..self }
     }
 }
 
@@ -220,8 +231,8 @@ impl KeptCurve {
         self.curve.points()
     }
 
-    fn add(&mut self, totals: Totals, rest: Rest, memory: ProcessMemory) {
-        let age = (self.age + self.seen.elapsed()).as_nanos() / u128::from(self.tick_ns);
+    fn add(&mut self, at: Instant, totals: Totals, rest: Rest, memory: ProcessMemory) {
+        let age = (self.age + at.saturating_duration_since(self.seen)).as_nanos() / u128::from(self.tick_ns);
         self.add_at(Ticks(u64::try_from(age).unwrap_or(u64::MAX)), totals, rest, memory);
     }
 
@@ -333,6 +344,17 @@ mod tests {
         assert_eq!((second.begin, second.end(), second.highest_blocks), (Ticks(20_000), Ticks(40_000), 77));
         assert_eq!((second.resident_bytes, second.swapped_bytes, second.minor_faults), (4026, 7, 3));
         assert!(second.knows(known::RESIDENT) && !curve.points()[2].knows(known::RESIDENT));
+    }
+
+    #[test]
+    fn a_peak_that_comes_while_totals_are_read_belongs_to_the_next_look() {
+        let mut curve = curve();
+        let rest = |peak_bytes| Rest { peak_bytes, peak_time: 60_000, ..Rest::default() };
+        curve.add_at(Ticks(20_000), totals(50), rest(50), ProcessMemory::default());
+        curve.add_at(Ticks(60_000), totals(70), rest(9000).with_peak_of(rest(50)), ProcessMemory::default());
+        curve.add_at(Ticks(90_000), totals(60), rest(9000).with_peak_of(rest(9000)), ProcessMemory::default());
+        let seen: Vec<_> = curve.points().iter().map(|point| (point.live_bytes, point.highest_bytes)).collect();
+        assert_eq!(seen, [(50, 50), (70, 70), (60, 9000)]);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use heapledger_format::timeline::{TimePoint, WORDS, by, known};
 use heapledger_format::{GlobalCounter, SectionKind, TallyCounter, Ticks};
 
 const TICKS_OF_A_MS: u64 = 1_000_000 / TICK_NS as u64;
-/// The first width of intervals.
-const WIDTH: u64 = 10 * TICKS_OF_A_MS;
+/// The first width of intervals: a program of a few milliseconds has a curve, too.
+const WIDTH: u64 = TICKS_OF_A_MS / 4;
 /// With more states of threads, live bytes are taken from the header and totals are left out: to sum them takes too long here.
 const STATES_MAX: u64 = 64;
 /// Where there is room for fewer, the ledger is so small that it needs it for other things.
@@ -67,6 +67,9 @@ impl Shared {
         let (ledger, own) = (self.ledger(), &self.timeline);
         let global = |counter| ledger.global(counter).load(Ordering::Relaxed);
         let has_totals = ledger.section(SectionKind::Tallies).used() <= STATES_MAX;
+        // A peak that is read before totals is one of what these count; one that another thread reaches meanwhile belongs to the next look.
+        let peak = global(GlobalCounter::PeakBytes);
+        let (peak_time, peak_blocks) = (global(GlobalCounter::PeakTime), global(GlobalCounter::PeakBlocks));
         let [allocations, frees, bytes_allocated, bytes_freed] = match has_totals {
             true => {
                 use TallyCounter::{Allocations, BytesAllocated, BytesFreed, Frees};
@@ -81,15 +84,15 @@ impl Shared {
             let live = global(GlobalCounter::LiveBytes);
             if (live as i64) < 0 { 0 } else { live }
         };
-        // The peak after that: what lives is not more, but for what threads have not told yet, of which the header says how much it is
+        // The same after that: what lives is not more, but for what threads have not told yet, of which the header says how much it is
         // at most. What was allocated is summed before what was freed, so that at some moment no less lived than what is noted.
-        let peak = global(GlobalCounter::PeakBytes);
+        let highest = global(GlobalCounter::PeakBytes);
         let untold = if has_totals { global(GlobalCounter::PeakError) } else { 0 };
         // Two who measured may come here in another order.
         let now = now.max(Ticks(own.last.load(Ordering::Relaxed)));
         let last = Ticks(own.last.swap(now.0, Ordering::Relaxed));
         let is_raised = own.peak.swap(peak, Ordering::Relaxed) < peak;
-        let live = live.min(peak.saturating_add(untold));
+        let live = live.min(highest.saturating_add(untold));
         let mut point = TimePoint {
             begin: last,
             looks: 1,
@@ -107,10 +110,10 @@ impl Shared {
         }
         .with_end(now);
         if is_raised {
-            let time = global(GlobalCounter::PeakTime).max(last.0).min(now.0);
+            let time = peak_time.max(last.0).min(now.0);
             point.raise(&TimePoint {
                 highest_bytes: peak,
-                highest_blocks: global(GlobalCounter::PeakBlocks),
+                highest_blocks: peak_blocks,
                 highest_time: Ticks(time),
                 known: known::BLOCKS,
                 ..TimePoint::default()

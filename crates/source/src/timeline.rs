@@ -8,8 +8,8 @@ use crate::ledger::Ledger;
 
 /// Most intervals that a curve keeps, however long its run was.
 pub const POINTS_MAX: usize = 2000;
-/// The first width of intervals, in nanoseconds.
-const WIDTH_NS: u64 = 10_000_000;
+/// The first width of intervals, in nanoseconds: that of the recorder.
+const WIDTH_NS: u64 = 250_000;
 /// Most rows that are read.
 const ROWS_MAX: u64 = 1 << 16;
 /// How often a section is read that changes.
@@ -24,7 +24,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// One without points, in ticks of so many nanoseconds, of [`POINTS_MAX`] intervals at most, of 10 ms at first.
+    /// One without points, in ticks of so many nanoseconds, of [`POINTS_MAX`] intervals at most, of 250 µs at first.
     pub fn new(tick_ns: u32) -> Curve {
         let width = WIDTH_NS.checked_div(u64::from(tick_ns)).unwrap_or(1).max(1);
         Curve { points: Vec::new(), width: Ticks(width), most: POINTS_MAX }
@@ -104,23 +104,58 @@ fn around(own: Vec<TimePoint>, outside: Vec<TimePoint>) -> Vec<TimePoint> {
         if let Some(known) = middle.get_mut(place).filter(|known| known.begin <= point.highest_time) {
             known.raise(&point);
         }
-        // Of what is cut, the highest may be in the other part.
-        let part = |part: TimePoint| {
-            let is_here = (part.begin..=part.end()).contains(&part.highest_time);
-            let known = if is_here { part.known } else { part.known & !known::BLOCKS };
-            let highest = if is_here { (part.highest_bytes, part.highest_time) } else { (part.live_bytes, part.end()) };
-            TimePoint { highest_bytes: highest.0, highest_time: highest.1, known, ..part }
-        };
-        if point.begin < first {
-            before.push(part(point.with_end(point.end().min(first))));
+        if point.end() <= first {
+            before.push(point);
+        } else if point.begin < first
+            && let Some(known) = middle.first_mut()
+        {
+            // What lived at its end is nothing that was seen before that: what is known of its beginning is part of the next.
+            known.begin = known.begin.min(point.begin);
+            if point.highest_time < first {
+                known.raise(&point);
+            }
         }
         if point.end() > last {
-            after.push(part(TimePoint { begin: point.begin.max(last), ..point }));
+            after.push(behind(&point, last));
         }
     }
     before.append(&mut middle);
     before.append(&mut after);
     before
+}
+
+/// What the end of an interval knows of the part behind this moment: the highest may be in the other part, and so may the lowest.
+fn behind(point: &TimePoint, moment: Ticks) -> TimePoint {
+    let part = TimePoint { begin: point.begin.max(moment), ..*point };
+    if point.begin >= moment {
+        return part;
+    }
+    let lowest_bytes = part.live_bytes;
+    if (part.begin..=part.end()).contains(&part.highest_time) {
+        return TimePoint { lowest_bytes, ..part };
+    }
+    let known = part.known & !known::BLOCKS;
+    TimePoint { highest_bytes: part.live_bytes, highest_time: part.end(), lowest_bytes, known, ..part }
+}
+
+/// More than was allocated by the end of an interval lived in none of it: it is of a later one. Who looks reads one figure after the other, and
+/// clocks of two who look are not the same.
+fn with_what_was_allocated(mut points: Vec<TimePoint>) -> Vec<TimePoint> {
+    let mut early: Option<TimePoint> = None;
+    let last = points.len().saturating_sub(1);
+    for (index, point) in points.iter_mut().enumerate() {
+        if let Some(early) = early.take() {
+            let highest_time = early.highest_time.clamp(point.begin, point.end());
+            point.raise(&TimePoint { highest_time, ..early });
+        }
+        if point.knows(known::TOTALS) && point.highest_bytes > point.bytes_allocated && index != last {
+            early = Some(*point);
+            (point.highest_bytes, point.highest_time) = (point.live_bytes, point.end());
+            point.highest_blocks = point.allocations.saturating_sub(point.frees);
+            point.known |= known::BLOCKS;
+        }
+    }
+    points
 }
 
 impl Ledger {
@@ -157,7 +192,7 @@ impl Ledger {
         let (own, own_wrong) = tiled(own);
         let (outside, outside_wrong) = tiled(outside);
         self.count_wrong(own_wrong.saturating_add(outside_wrong));
-        Ok(around(own, outside))
+        Ok(with_what_was_allocated(around(own, outside)))
     }
 
     /// The same together with what somebody saw who stood beside its process, not more than [`POINTS_MAX`].
@@ -247,11 +282,48 @@ mod tests {
             ],
             vec![outside(10, 20, (15, 20)), outside(20, 30, (16, 30)), outside(30, 40, (17, 40))],
         );
-        let expected =
-            vec![(0, 8, 40), (8, 10, 10), (10, 20, 60), (20, 30, 99), (30, 40, 77), (40, 47, 10), (47, 60, 33)];
+        let expected = vec![(0, 8, 40), (8, 20, 60), (20, 30, 99), (30, 40, 77), (40, 47, 10), (47, 60, 33)];
         assert_eq!(short(&curve), expected);
         let only = vec![own(0, 8, (40, 4))];
         assert_eq!(around(only.clone(), Vec::new()), only);
         assert_eq!(around(Vec::new(), only.clone()), only);
+    }
+
+    #[test]
+    fn what_lived_later_is_not_seen_in_an_interval_that_is_cut() {
+        // 8 MiB lived from 7 to 30, 1 MiB from 40 on; the recorder noted nothing in between, and somebody looked from 9 to 38.
+        let seen = |by, begin, end, live, allocations| TimePoint {
+            live_bytes: live,
+            lowest_bytes: live,
+            allocations,
+            bytes_allocated: [0, 8 << 20, 9 << 20][allocations as usize],
+            known: known::TOTALS,
+            ..point(by, begin, end, (live, end))
+        };
+        let outside = vec![seen(by::OUTSIDE, 9, 22, 8 << 20, 1), seen(by::OUTSIDE, 22, 38, 0, 1)];
+        let own = TimePoint { highest_bytes: 8 << 20, highest_time: Ticks(7), ..seen(by::RECORDER, 6, 40, 1 << 20, 2) };
+        let curve = around(vec![seen(by::RECORDER, 0, 6, 0, 0), own], outside);
+        let lows: Vec<_> = curve.iter().map(|point| (point.begin.0, point.lowest_bytes, point.highest_bytes)).collect();
+        assert_eq!(lows, [(0, 0, 0), (6, 8 << 20, 8 << 20), (22, 0, 0), (38, 1 << 20, 1 << 20)]);
+    }
+
+    #[test]
+    fn nothing_lived_before_it_was_allocated() {
+        let seen = |begin, end, highest, allocated| TimePoint {
+            bytes_allocated: allocated,
+            known: known::TOTALS,
+            allocations: 5,
+            ..point(by::OUTSIDE, begin, end, highest)
+        };
+        let moved = with_what_was_allocated(vec![
+            seen(0, 10, (500, 9), 40),
+            seen(10, 20, (450, 19), 600),
+            seen(20, 30, (10, 30), 700),
+        ]);
+        let highest: Vec<_> = moved.iter().map(|point| (point.highest_bytes, point.highest_time.0)).collect();
+        assert_eq!(highest, [(10, 10), (500, 10), (10, 30)]);
+        assert_eq!((moved[0].highest_blocks, moved[0].knows(known::BLOCKS)), (5, true));
+        let last = with_what_was_allocated(vec![seen(0, 10, (500, 9), 40)]);
+        assert_eq!(last[0].highest_bytes, 500, "there is no other place for it");
     }
 }
