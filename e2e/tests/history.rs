@@ -386,3 +386,36 @@ fn a_history_that_is_shorter_than_was_asked_for_says_so() -> Result {
     check!(refused.status.code() == Some(2) && refused.err().contains("67108864 freed blocks at most"), "{refused}");
     Ok(())
 }
+
+/// Threads that allocate and free all the time.
+const BUSY: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+    static void *work(void *none) { for (;;) { free(malloc(1000)); usleep(2000); } return none; }\n\
+    int main(void) { pthread_t thread; for (int i = 0; i < 4; i++) pthread_create(&thread, 0, work, 0); pause(); }\n";
+
+#[test]
+fn what_is_freed_while_a_history_is_read_is_not_missing() -> Result {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("busy.c"), BUSY).map_err(|error| error.to_string())?;
+    let program = scratch.path("busy");
+    process::run(command("gcc").args(["-pthread", "-o"]).arg(&program).arg(scratch.path("busy.c")))?.good()?;
+    for (ring, is_whole) in [("262144", true), ("256", false)] {
+        let mut command = under_run(&scratch, ring, &["--history", ring], &program, &[]);
+        let running = process::start(command.stdin(std::process::Stdio::null()))?;
+        until("the program runs", || children(running.pid()).first().is_some_and(|pid| !stopped(*pid)))?;
+        let pid = *children(running.pid()).first().ok_or("no child")?;
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let target = pid.to_string();
+        for arguments in [&["history", "--json"][..], &["history", "--json", "--addr", "0x1000"]] {
+            for _ in 0..4 {
+                let ran = ask(&[arguments, &[target.as_str()]].concat(), &[])?.good()?;
+                let head: Value =
+                    ran.out().lines().next().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+                check!(head["complete"] == is_whole, "with room for {ring}: {arguments:?} {head}");
+                check!((head["frees_missing"] == 0) == is_whole, "with room for {ring}: {arguments:?} {head}");
+            }
+        }
+        kill(pid.into(), "KILL")?;
+        running.finish(PATIENCE)?;
+    }
+    Ok(())
+}

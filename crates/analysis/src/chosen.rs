@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use heapledger_format::{FreedEntry, TallyCounter};
+use heapledger_format::FreedEntry;
 use heapledger_source::{Ledger, SourceError};
 
 use crate::fold::{Act, Fold, fold};
+use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 use crate::query::Evaluator;
 
@@ -22,7 +23,8 @@ pub struct Chosen {
     pub frees_missing: u64,
     /// Whether the ledger recorded freed blocks at all.
     pub frees_recorded: bool,
-    /// Freed blocks of the history, whether it means them or not.
+    before: FreesBefore,
+    /// Freed blocks of the history from before it was read, whether it means them or not.
     met: u64,
     begun: Kinds,
     ended: Kinds,
@@ -50,8 +52,8 @@ impl Kinds {
 
 impl Fold<FreedEntry> for Chosen {
     #[inline]
-    fn meet(&mut self, _: &FreedEntry, weight: u64) -> bool {
-        self.met = self.met.saturating_add(weight);
+    fn meet(&mut self, entry: &FreedEntry, weight: u64) -> bool {
+        self.met = self.met.saturating_add(self.before.of_these(entry, weight));
         true
     }
 
@@ -83,9 +85,11 @@ impl Chosen {
         progress: &mut dyn FnMut(f32),
     ) -> Result<Chosen, SourceError> {
         filter.prepare_events(progress)?;
-        let folded = fold(ledger, Some(filter), usize::MAX, &Chosen::default, &mut |_| {})?;
+        let before = FreesBefore::of(ledger)?;
+        let fresh = || Chosen { before, ..Chosen::default() };
+        let folded = fold(ledger, Some(filter), usize::MAX, &fresh, &mut |_| {})?;
         let mut found = Chosen { filter: filter.text().to_owned(), ..folded.sum };
-        found.frees_missing = ledger.tallies()?.get(TallyCounter::Frees).saturating_sub(found.met);
+        found.frees_missing = before.missing(found.met);
         found.frees_recorded = records_frees(ledger);
         Ok(found)
     }

@@ -1,9 +1,10 @@
 //! The history: allocations and frees in the order in which they happened, of one ledger or of several of one run.
 
-use heapledger_format::{Entry, FreedEntry, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, Site, ThreadRow, Ticks};
 use heapledger_source::{Ledger, Shown, SourceError};
 
 use crate::fold::{Act, Fold, fold};
+use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 use crate::query::{Evaluator, SortKeys, Subject};
 use crate::{Sampled, Sampling};
@@ -182,12 +183,12 @@ impl Wanted<'_, '_> {
         &mut self,
         ledger: &Ledger,
         (sink, fresh): (&mut S, &(dyn Fn() -> S + Sync)),
-        shown: Shown,
+        (shown, before): (Shown, FreesBefore),
         known: &mut Vec<u64>,
         further: bool,
     ) -> Result<Freed, SourceError> {
         let earlier = known.as_slice();
-        let fresh = || History { sink: fresh(), earlier, shown, further, freed: Freed::default() };
+        let fresh = || History { sink: fresh(), earlier, shown, before, further, freed: Freed::default() };
         let folded = fold(ledger, self.filter.as_deref_mut(), usize::MAX, &fresh, &mut |_| {})?;
         let (in_flight, History { sink: gathered, mut freed, .. }) = (folded.in_flight, folded.sum);
         sink.join(gathered);
@@ -224,13 +225,14 @@ impl Wanted<'_, '_> {
         let shown = ledgers.first().map_or_else(Shown::default, |first| first.shown_before());
         for (index, ledger) in ledgers.iter().enumerate() {
             let further = index + 1 < ledgers.len();
-            let freed = self.add_freed(ledger, (&mut sink, fresh), shown, &mut known, further)?;
+            let before = FreesBefore::of(ledger)?;
+            let freed = self.add_freed(ledger, (&mut sink, fresh), (shown, before), &mut known, further)?;
             samples += freed.blocks;
             found.in_flight += freed.in_flight;
             if index == 0 {
                 found.frees_shown_before = freed.shown;
             }
-            let frees = ledger.tallies()?.get(TallyCounter::Frees).max(frees_before);
+            let frees = before.frees.max(frees_before);
             found.gaps.push((frees - frees_before).saturating_sub(freed.weight));
             frees_before = frees;
         }
@@ -286,6 +288,8 @@ struct History<'n, S> {
     earlier: &'n [u64],
     /// What was shown before all of them.
     shown: Shown,
+    /// What it had to show when it was read.
+    before: FreesBefore,
     /// Whether there are further ledgers.
     further: bool,
     freed: Freed,
@@ -304,7 +308,7 @@ impl<S: Sink> Fold<FreedEntry> for History<'_, S> {
             return false;
         }
         self.freed.blocks += 1;
-        self.freed.weight = self.freed.weight.saturating_add(weight);
+        self.freed.weight = self.freed.weight.saturating_add(self.before.of_these(entry, weight));
         if self.further {
             self.freed.numbers.push(entry.block.number);
         }

@@ -23,6 +23,7 @@ mod extents;
 mod family;
 pub mod fields;
 mod fold;
+mod frees;
 mod groups;
 mod holders;
 mod identity;

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, TallyCounter};
+use heapledger_format::{Entry, FreedEntry};
 use heapledger_source::{Ledger, SourceError};
 
+use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 use crate::query::Subject;
 use crate::{Sampled, Sampling, Wanted};
@@ -124,6 +125,7 @@ impl Lives {
         let sampling = Sampling::of(last);
         let (mut links, mut holding) = (Links::default(), Vec::new());
         let (mut known, mut entered) = (HashSet::new(), 0u64);
+        let before = FreesBefore::of(last)?;
         let in_flight = walk(ledgers, progress, &mut |block, end| {
             if contains(block, address)
                 && match end {
@@ -136,7 +138,7 @@ impl Lives {
             if let Some(end) = end
                 && (ledgers.len() == 1 || known.insert(block.number))
             {
-                entered = entered.saturating_add(sampling.weight(block));
+                entered = entered.saturating_add(before.of_these(end, sampling.weight(block)));
                 links.add(end);
             }
             Ok(())
@@ -172,12 +174,11 @@ impl Lives {
         }
         let lives = chains.iter().flat_map(|chain| &chain.lives);
         let shown = lives.filter(|life| life.holds).count() as u64;
-        let frees = last.tallies()?.get(TallyCounter::Frees);
         Ok(Lives {
             chains,
             total: total.max(shown),
             left_out: total.saturating_sub(shown),
-            frees_missing: frees.saturating_sub(entered),
+            frees_missing: before.missing(entered),
             frees_recorded: records_frees(last),
             sampled: sampling.from(total),
             in_flight,

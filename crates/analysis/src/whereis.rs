@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, Site, TallyCounter};
+use heapledger_format::{Entry, FreedEntry, Site};
 use heapledger_source::{Heap, Ledger, Mapping, Module, SourceError};
 
 use crate::Sampling;
 use crate::extents::Extents;
+use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 
 /// Most addresses asked for at a time.
@@ -170,10 +171,11 @@ impl KnownAddresses {
         let mut gone = HashSet::new();
         let sampling = Sampling::of(ledger);
         let mut entered = 0u64;
+        let before = FreesBefore::of(ledger)?;
         let mut freed = ledger.freed();
         while let Some(chunk) = freed.next_chunk()? {
             for entry in chunk {
-                entered = entered.saturating_add(sampling.weight(&entry.block));
+                entered = entered.saturating_add(before.of_these(entry, sampling.weight(&entry.block)));
                 // Freed between the reading of the records and that of the history.
                 if candidates.contains(&entry.block.number) {
                     gone.insert(entry.block.number);
@@ -185,7 +187,7 @@ impl KnownAddresses {
                 }
             }
         }
-        let frees_missing = ledger.tallies()?.get(TallyCounter::Frees).saturating_sub(entered);
+        let frees_missing = before.missing(entered);
         let heaps: Vec<Heap> = ledger.heaps()?.into_iter().map(|heap| extents.widen(heap)).collect();
         let modules = ledger.modules()?;
         let mut places = Vec::new();

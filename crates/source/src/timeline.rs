@@ -144,7 +144,7 @@ fn with_what_was_allocated(mut points: Vec<TimePoint>) -> Vec<TimePoint> {
     let mut early: Option<TimePoint> = None;
     let last = points.len().saturating_sub(1);
     for (index, point) in points.iter_mut().enumerate() {
-        if let Some(early) = early.take() {
+        if let Some(early) = early.take().filter(|early| early.highest_bytes > point.highest_bytes) {
             let highest_time = early.highest_time.clamp(point.begin, point.end());
             point.raise(&TimePoint { highest_time, ..early });
         }

@@ -24,6 +24,7 @@ fn point(seen_by: u16, begin: u64, end: u64, highest: u64) -> TimePoint {
         highest_time: Ticks(end),
         lowest_bytes: highest / 2,
         allocations: end,
+        bytes_allocated: 1 << 20,
         ..TimePoint::default()
     }
     .with_end(Ticks(end))

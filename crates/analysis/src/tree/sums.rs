@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use heapledger_format::{Entry, FreedEntry, GlobalCounter, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, FreedEntry, GlobalCounter, SectionKind, Site, ThreadRow, Ticks};
 use heapledger_source::{FreedSum, Ledger, LivedSum, PeakPlace, SourceError};
 
 use super::Amounts;
 use crate::FreesHeld;
 use crate::fold::{self, Act, Fold};
+use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 use crate::peak::PeakBounds;
 use crate::query::Evaluator;
@@ -174,7 +175,8 @@ fn is_before(time: Option<Ticks>, at: Ticks) -> bool {
 /// Blocks of the history, where they were allocated.
 struct FreedHoldings {
     holdings: Holdings,
-    /// For how many blocks they stand, whether a filter means them or not.
+    before: FreesBefore,
+    /// For how many blocks those stand that were there before they were read, whether a filter means them or not.
     met: u64,
     /// Their numbers, if the program may go on.
     ended: Option<HashSet<u64>>,
@@ -187,7 +189,7 @@ struct FreedHoldings {
 impl Fold<FreedEntry> for FreedHoldings {
     #[inline]
     fn meet(&mut self, entry: &FreedEntry, weight: u64) -> bool {
-        self.met = self.met.saturating_add(weight);
+        self.met = self.met.saturating_add(self.before.of_these(entry, weight));
         if let Some(ended) = &mut self.ended {
             ended.insert(entry.block.number);
         }
@@ -342,6 +344,7 @@ impl SiteSums {
         }
         let sampling = Sampling::of(ledger);
         let is_all = at.is_none() && filter.as_deref().is_none_or(Evaluator::is_all);
+        let before = FreesBefore::of(ledger)?;
         let summed = if is_all && !by_thread { ledger.freed_sums(&|block| sampling.weight(block))? } else { None };
         let place = if summed.is_some() { ledger.peak_place()? } else { None };
         let bounds = if place.is_some() { PeakBounds::of(ledger)? } else { PeakBounds::default() };
@@ -350,6 +353,7 @@ impl SiteSums {
         let are_summed = summed.is_some();
         let fresh = || FreedHoldings {
             holdings: Holdings::new(by_thread, limit),
+            before,
             met: 0,
             ended: may_grow.then(HashSet::new),
             are_summed,
@@ -393,8 +397,8 @@ impl SiteSums {
         };
         let lifetimes = summed.filter(|_| next_number.is_some());
         found.lifetimes = lifetimes.map(|sums| sums.sites.into_iter().map(|(site, sum)| (site, sum.lived)).collect());
-        found.frees = ledger.tallies()?.get(TallyCounter::Frees);
-        found.frees_missing = found.frees.saturating_sub(met);
+        found.frees = before.frees;
+        found.frees_missing = before.missing(met);
         found.is_whole = are_summed;
         found.peak_error = place.map(|_| bounds.error());
         found.peak_highest = found.peak_error.map(|_| bounds.highest.bytes.max(found.total.live_bytes));
