@@ -146,6 +146,31 @@ fn limits_are_of_what_lives(session: &Path) -> Result {
     let checked = read("check", session, &limits)?;
     let found = checked.iter().find(|line| line["type"] == "limit").map(|line| line["found"].clone());
     check!(lives.is_some() && found == lives, "{found:?} blocks, and {lives:?} of `stats`");
+    // Each by itself, too: whoever went on as another program holds nothing.
+    let each =
+        process::run(command(heapledger()).arg("check").arg(session).args(["--max-live-blocks", "1000000", "--json"]))?;
+    let each: Vec<Value> = each.out().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let found =
+        each.iter().filter(|line| line["type"] == "limit").filter_map(|line| line["found"].as_u64()).sum::<u64>();
+    check!(lives == Some(found.into()), "{found} blocks of each, and {lives:?} of `stats`");
+    check!(each.last().is_some_and(|end| end["went_on"] == 2), "{:?}", each.last());
+    // Who has most part in what is too much, and its stacks.
+    let together = process::run(command(heapledger()).arg("check").arg(session).args([
+        "--of",
+        "sum",
+        "--max-allocs",
+        "1",
+        "--json",
+    ]))?;
+    check!(together.status.code() == Some(1), "{together}");
+    let limit: Value =
+        together.out().lines().nth(1).and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    let shares: Vec<u64> =
+        limit["processes"].as_array().into_iter().flatten().filter_map(|one| one["found"].as_u64()).collect();
+    check!(shares.len() == 5 && shares.is_sorted_by(|one, next| one >= next), "{limit}");
+    let (most, of) = (limit["processes"][0]["process"].as_str().unwrap_or("?"), limit["responsible_of"].as_str());
+    check!(of.is_some_and(|of| of.starts_with(&format!("stacks of {most}"))), "{limit}");
+    check!(limit["responsible"].as_array().is_some_and(|stacks| !stacks.is_empty()), "{limit}");
     Ok(())
 }
 

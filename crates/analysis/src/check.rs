@@ -60,6 +60,11 @@ impl Figure {
         !matches!(self, Figure::LiveBlocks | Figure::Allocations | Figure::Errors)
     }
 
+    /// Whether it is of blocks that live now, or did at the end.
+    pub fn is_of_live_blocks(self) -> bool {
+        matches!(self, Figure::Live | Figure::LiveBlocks)
+    }
+
     /// Whether it is a comparison with a baseline.
     pub fn is_growth(self) -> bool {
         matches!(self, Figure::LiveGrowth | Figure::PeakGrowth)
@@ -117,6 +122,17 @@ impl Responsible {
     }
 }
 
+/// The part that one of several processes has in a figure of all together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessShare {
+    /// What the process is called.
+    pub process: String,
+    /// The figure of the process alone.
+    pub found: u64,
+    /// For bytes of blocks: how many blocks.
+    pub blocks: Option<u64>,
+}
+
 /// One limit, and what was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -142,6 +158,8 @@ pub struct Finding {
     pub reasons: Vec<Doubt>,
     /// The stacks with the greatest part in it, greatest first; empty if it holds, or if none is known.
     pub responsible: Vec<Responsible>,
+    /// Of several processes together: those with the greatest part in it, greatest first. The stacks are the first one's.
+    pub processes: Vec<ProcessShare>,
     /// Of which frees these are, if they are of freed blocks too.
     pub of_frees: Option<FreesHeld>,
     /// Whether those responsible are so for what lived at the peak, and not for what lives now.
@@ -163,9 +181,22 @@ impl Finding {
             doubts,
             reasons: range.reasons(),
             responsible: Vec::new(),
+            processes: Vec::new(),
             of_frees: None,
             at_peak: false,
         }
+    }
+}
+
+impl Finding {
+    /// The same of a process that became another program: what lived then went with its memory, and nothing of it lives.
+    #[must_use]
+    pub fn after_exec(self) -> Finding {
+        if !self.figure.is_of_live_blocks() {
+            return self;
+        }
+        let (doubts, reasons, blocks) = (Vec::new(), Vec::new(), self.blocks.map(|_| 0));
+        Finding { found: 0, least: 0, most: Some(0), blocks, verdict: Verdict::Holds, doubts, reasons, ..self }
     }
 }
 

@@ -55,7 +55,7 @@ pub use amount::{Amount, Estimate};
 pub use blocks::{Blocks, BlocksIter};
 pub use check::{
     CheckedProgram, Doubt, Evidence, Figure, Finding, Growth, Leaked, Limits, MatchingBlocks, PeakTogether,
-    Responsible, Verdict, allocated_by_site, check, grown, peak_by_site, together,
+    ProcessShare, Responsible, Verdict, allocated_by_site, check, grown, peak_by_site, together,
 };
 pub use chosen::Chosen;
 pub use clock::Clock;

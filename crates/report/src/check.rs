@@ -12,7 +12,8 @@ pub use session::{CheckedPart, FamilyCheck};
 use std::io::Write;
 
 use heapledger_analysis::{
-    Doubt, Excused, Figure, Finding, Holders, Leaked, NamedFrame, NamedStack, Note, Responsible, Seen, Summary, Verdict,
+    Doubt, Excused, Figure, Finding, Holders, Leaked, NamedFrame, NamedStack, Note, ProcessShare, Responsible, Seen,
+    Summary, Verdict,
 };
 
 use crate::form::notes::part_of_frees;
@@ -194,6 +195,18 @@ impl CheckReport<'_> {
 
     /// What the stacks below a figure are of, where that is not the figure itself: a ledger does not hold everything.
     fn heading(&self, finding: &Finding) -> Option<String> {
+        let of = self.heading_of_one(finding);
+        match finding.processes.first() {
+            Some(_) if finding.responsible.is_empty() => None,
+            Some(share) => {
+                let of = of.map(|of| format!(", {of}")).unwrap_or_default();
+                Some(format!("stacks of {}{of}", clean(&share.process)))
+            }
+            None => of,
+        }
+    }
+
+    fn heading_of_one(&self, finding: &Finding) -> Option<String> {
         let part = finding.of_frees.and_then(|held| part_of_frees(held, false));
         match finding.figure {
             _ if finding.responsible.is_empty() => None,
@@ -214,6 +227,23 @@ impl CheckReport<'_> {
         let blocks = self.figures().counted(totals.blocks, "block", "blocks");
         let of = self.heading(finding).map_or_else(String::new, |heading| format!(" ({heading})"));
         format!("{more}{bytes} in {more}{blocks}{of}   {}", callers(&responsible.stack, self.paint))
+    }
+
+    /// What a process is called that has part in a figure of several.
+    fn share_name(&self, finding: &Finding, share: &ProcessShare) -> String {
+        let peak = if finding.figure == Figure::Peak { ", at its own peak" } else { "" };
+        format!("{}{peak}", clean(&share.process))
+    }
+
+    /// The processes that have part in a figure of several: a line for each.
+    fn share_lines(&self, finding: &Finding) -> Vec<String> {
+        let line = |share: &ProcessShare| {
+            let blocks =
+                share.blocks.map(|blocks| format!(" in {}", self.figures().counted(blocks, "block", "blocks")));
+            let found = self.amount(finding.figure, share.found);
+            format!("{found}{}   {}", blocks.unwrap_or_default(), self.share_name(finding, share))
+        };
+        finding.processes.iter().map(line).collect()
     }
 
     /// The errors that belong to a finding.

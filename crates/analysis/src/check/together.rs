@@ -26,7 +26,7 @@ pub struct CheckedProgram<'a> {
 pub fn together(parts: &[CheckedProgram<'_>], peak: PeakTogether, is_complete: bool) -> Vec<Finding> {
     let Some(first) = parts.first() else { return Vec::new() };
     let sum = |of: &Finding| {
-        let is_live = matches!(of.figure, Figure::Live | Figure::LiveBlocks);
+        let is_live = of.figure.is_of_live_blocks();
         let same = || {
             let there = parts.iter().filter(move |part| !(is_live && part.went_on));
             there.flat_map(|part| part.findings.iter().filter(|finding| finding.figure == of.figure))
@@ -90,6 +90,7 @@ mod tests {
             doubts: Vec::new(),
             reasons: Vec::new(),
             responsible: Vec::new(),
+            processes: Vec::new(),
             of_frees: None,
             at_peak: false,
         }
@@ -149,5 +150,15 @@ mod tests {
             let wanted = if found <= 99 { Verdict::Holds } else { Verdict::Exceeded };
             assert_eq!((sums[0].found, sums[0].most, sums[0].verdict), (found, Some(found), wanted), "{figure:?}");
         }
+    }
+
+    #[test]
+    fn nothing_lives_of_what_became_another_program() {
+        for figure in [Figure::Live, Figure::LiveBlocks] {
+            let after = finding(figure, 1, [40, 40, u64::MAX], Verdict::Exceeded).after_exec();
+            assert_eq!((after.found, after.most, after.blocks, after.verdict), (0, Some(0), Some(0), Verdict::Holds));
+        }
+        let allocated = finding(Figure::Allocated, 1, [40, 40, 40], Verdict::Exceeded);
+        assert_eq!(allocated.clone().after_exec(), allocated);
     }
 }

@@ -17,6 +17,7 @@ mod naming;
 mod one;
 mod responsible;
 mod session;
+mod shares;
 mod sum;
 mod written;
 

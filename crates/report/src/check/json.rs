@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Doubt, Excused, NamedFrame, Verdict};
+use heapledger_analysis::{Doubt, Excused, NamedFrame, ProcessShare, Verdict};
 use serde::Serialize;
 
 use super::{CheckReport, rule};
@@ -30,6 +30,9 @@ struct LimitLine<'a> {
     /// What `responsible` is of, if that is not the figure itself.
     responsible_of: Option<String>,
     responsible: Vec<ResponsibleJson<'a>>,
+    /// Of all processes together: those with the greatest part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    processes: Vec<ShareJson<'a>>,
     errors: Vec<ErrorJson<'a>>,
 }
 
@@ -63,6 +66,20 @@ struct ResponsibleJson<'a> {
     stacks: u64,
     #[serde(serialize_with = "frames")]
     stack: &'a [NamedFrame],
+}
+
+#[derive(Serialize)]
+struct ShareJson<'a> {
+    process: &'a str,
+    found: u64,
+    blocks: Option<u64>,
+}
+
+impl<'a> ShareJson<'a> {
+    fn of(share: &'a ProcessShare) -> ShareJson<'a> {
+        let ProcessShare { process, found, blocks } = share;
+        ShareJson { process, found: *found, blocks: *blocks }
+    }
 }
 
 #[derive(Serialize)]
@@ -141,6 +158,7 @@ impl CheckReport<'_> {
                 text: self.sentence(finding),
                 responsible_of: self.heading(finding),
                 responsible: responsible.collect(),
+                processes: finding.processes.iter().map(ShareJson::of).collect(),
                 errors: self.errors_of(finding).iter().map(ErrorJson::of).collect(),
             };
             line(&mut *out, &limit)?;

@@ -46,6 +46,9 @@ impl CheckReport<'_> {
                 Verdict::Holds => writeln!(out, "/>")?,
                 Verdict::Uncertain | Verdict::Exceeded => {
                     let mut body = String::new();
+                    for share in self.share_lines(finding) {
+                        let _ = writeln!(body, "{share}");
+                    }
                     for responsible in &finding.responsible {
                         let _ = writeln!(body, "{}", self.responsible(finding, responsible));
                         body += &stack_lines(&responsible.stack);

@@ -35,6 +35,8 @@ pub struct FamilyCheck<'a> {
     pub parts: Vec<CheckedPart<'a>>,
     /// Whether the last of them is all together.
     pub has_sum: bool,
+    /// How many programs' blocks do not count as live or leaked, because their processes became other programs.
+    pub went_on: usize,
     /// What was not seen of the session.
     pub seen: &'a Seen,
     /// Whether processes that were not seen count as if there were none.
@@ -72,6 +74,7 @@ struct FamilyEndLine {
     limits: usize,
     exceeded: usize,
     uncertain: usize,
+    went_on: usize,
     notes: Vec<NoteJson>,
 }
 
@@ -139,6 +142,13 @@ impl FamilyCheck<'_> {
         for note in self.seen.notes.iter().filter(|note| !is_loss(note)) {
             writeln!(out, "note     {}", self.paint.lines(&clean(&sentence(note)), 9, 9))?;
         }
+        if self.went_on != 0 {
+            let programs = counted(self.went_on as u64, "program", "programs");
+            let said = format!(
+                "What {programs} held when their processes became other programs (exec) lives no longer: it does not count."
+            );
+            writeln!(out, "note     {}", self.paint.lines(&said, 9, 9))?;
+        }
         let limits = counted(self.limits() as u64, "limit", "limits");
         let [exceeded, uncertain] = self.verdicts();
         let verdict = match self.outcome() {
@@ -184,6 +194,7 @@ impl FamilyCheck<'_> {
             limits: self.limits(),
             exceeded: exceeded as usize,
             uncertain: uncertain as usize,
+            went_on: self.went_on,
             notes: self.seen.notes.iter().map(NoteJson::of).collect(),
         };
         line(out, &end)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Doubt, Finding, Note, Responsible, Verdict};
+use heapledger_analysis::{Doubt, Finding, Note, ProcessShare, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::errors::excused_words;
@@ -34,7 +34,8 @@ impl CheckReport<'_> {
             say(&mut out, "sampled", &self.figures().sampled(from, "of live blocks"))?;
         }
         // All lists have the same columns.
-        let parts: Vec<[String; 2]> = self.findings.iter().flat_map(|finding| self.amounts(finding)).collect();
+        let of = |finding| self.shares(finding).into_iter().map(|(amounts, _)| amounts).chain(self.amounts(finding));
+        let parts: Vec<[String; 2]> = self.findings.iter().flat_map(of).collect();
         let [bytes_width, blocks_width] =
             [0, 1].map(|part: usize| parts.iter().map(|parts| parts[part].chars().count()).max().unwrap_or(0));
         for finding in self.findings {
@@ -44,6 +45,9 @@ impl CheckReport<'_> {
                 Verdict::Exceeded => "EXCEEDED",
             };
             say(&mut out, verdict, &format!("{whose}{} (--{})", self.sentence(finding), option(rule(finding.figure))))?;
+            for ([bytes, blocks], process) in self.shares(finding) {
+                writeln!(out, "{:INDENT$}  {bytes:>bytes_width$}  {blocks:>blocks_width$}  {process}", "")?;
+            }
             if let Some(heading) = self.heading(finding) {
                 say(&mut out, "", &format!("{heading}:"))?;
             }
@@ -113,6 +117,20 @@ impl CheckReport<'_> {
             (false, false) => "--allow-losses takes the figures as they are",
         };
         format!("{text} ({advice})")
+    }
+
+    /// Bytes and blocks of the processes that have part in it, in words.
+    fn shares(&self, finding: &Finding) -> Vec<([String; 2], String)> {
+        let words = |share: &ProcessShare| {
+            let found = self.amount(finding.figure, share.found);
+            let blocks = share.blocks.map(|blocks| self.figures().counted(blocks, "block", "blocks"));
+            let amounts = match finding.figure.is_bytes() {
+                true => [found, blocks.unwrap_or_default()],
+                false => [String::new(), found],
+            };
+            (amounts, self.share_name(finding, share))
+        };
+        finding.processes.iter().map(words).collect()
     }
 
     /// Bytes and blocks of those responsible, in words.

@@ -48,7 +48,8 @@ In a sampled ledger --max-leaked 0 fails at the first block that was sampled; if
 there is none, blocks that were not sampled may have leaked: inconclusive.
 
 Of a session of several processes limits are those of each process, unless --of
-says otherwise. Processes of which nothing is known leave it inconclusive.
+says otherwise. Processes of which nothing is known leave it inconclusive. What
+a program held when its process became another one (exec) lives no longer.
 
 Examples:
   heapledger check --max-leaked 0 --suppress known.supp mytest.hl

@@ -20,6 +20,8 @@ pub(super) struct BeforeIt {
     pub(super) symbolizer: Option<Symbolizer>,
     /// The process became another program: what was not freed went with its memory.
     pub(super) went_on: bool,
+    /// Figures whose stacks are asked for although they hold: all processes together have too much of it.
+    pub(super) explained: Vec<Figure>,
 }
 
 /// What was found of one ledger.
@@ -42,7 +44,7 @@ impl CheckedLedger {
         baseline: Option<&(Ledger, Clock)>,
         before_it: &mut BeforeIt,
     ) -> Result<CheckedLedger> {
-        let BeforeIt { symbolizer, went_on } = before_it;
+        let BeforeIt { symbolizer, went_on, explained } = before_it;
         let ledger = &opened.ledger;
         if limits.leaked.is_some() && ledger.is_running() {
             let name = ledger.process().program().unwrap_or_else(|| "the program".to_owned());
@@ -69,7 +71,10 @@ impl CheckedLedger {
         if !args.filter.parse()?.is_all() {
             findings.retain(|finding| finding.figure != Figure::PeakGrowth);
         }
-        let open = |finding: &&mut Finding| finding.verdict != Verdict::Holds;
+        if *went_on {
+            findings = findings.into_iter().map(Finding::after_exec).collect();
+        }
+        let open = |finding: &&mut Finding| finding.verdict != Verdict::Holds || explained.contains(&finding.figure);
         let old = baseline.map(|(ledger, _)| ledger).zip(before.as_ref());
         for finding in findings.iter_mut().filter(open) {
             finding.responsible = naming.responsible(args, finding, leaked.as_ref(), old)?;

@@ -1,11 +1,12 @@
 //! A session, checked: each of its processes, and all together.
 
 use anyhow::{Result, bail};
-use heapledger_analysis::{FamilyNote, Limits, MemberTotals, Suppressions};
+use heapledger_analysis::{FamilyNote, Figure, Finding, Limits, MemberTotals, Suppressions};
 use heapledger_report::{CheckedPart, FamilyCheck};
 use heapledger_source::{Family, ProcessKey};
 
 use super::one::{BeforeIt, CheckedLedger};
+use super::shares::explain;
 use super::sum::{CheckedMember, sum};
 use super::{CheckArgs, Inconclusive, base, written};
 use crate::commands::sessions::{self, ProcessLabels, TopLevel};
@@ -58,7 +59,7 @@ pub(super) fn checked(
     };
     // Of copies nothing is missing.
     let is_complete = notes.iter().all(|note| matches!(note, FamilyNote::CopiesLeftOut(_)));
-    let sum = (args.of != CheckedOf::Each).then(|| CheckedMember {
+    let mut sum = (args.of != CheckedOf::Each).then(|| CheckedMember {
         key: ProcessKey::default(),
         name: TOGETHER.to_owned(),
         path: family.directory().to_string_lossy().into_owned(),
@@ -66,6 +67,11 @@ pub(super) fn checked(
         went_on: false,
         one: sum(family, first, &parts, args.allow_losses || is_complete),
     });
+    if let Some(sum) = &mut sum {
+        explain(args, (limits, suppressions), family, &mut sum.one.findings, &parts)?;
+    }
+    let of_live = |finding: &Finding| finding.figure.is_of_live_blocks() || finding.figure == Figure::Leaked;
+    let went_on = parts.iter().filter(|part| part.went_on && part.one.findings.iter().any(of_live)).count();
     if args.of == CheckedOf::Sum {
         parts.clear();
     }
@@ -78,6 +84,7 @@ pub(super) fn checked(
         session: &name,
         parts: made.collect(),
         has_sum: args.of != CheckedOf::Each,
+        went_on,
         seen: &seen,
         allow_losses: args.allow_losses,
         lenient: args.inconclusive == Inconclusive::Pass,
