@@ -256,3 +256,13 @@ fn what_lived_when_all_together_held_most_is_known_as_far_as_histories_reach() -
     }
     Ok(())
 }
+
+#[test]
+fn a_session_without_errors_has_a_whole_report_of_them() -> Result {
+    let scratch = Scratch::new();
+    session(&scratch, "s", &["leaky"])?;
+    let said = lines(&scratch, &["errors", "--json", "s"])?;
+    let types: Vec<&str> = said.iter().filter_map(|line| line["type"].as_str()).collect();
+    check!(types == ["header", "end"] && said[1]["shown"] == 0, "{said:?}");
+    Ok(())
+}

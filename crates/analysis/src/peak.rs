@@ -162,7 +162,10 @@ fn blocks_of<'p>(
     end: &PeakMoment,
     mut counted: impl Iterator<Item = &'p TimePoint>,
 ) -> u64 {
-    if error == 0 || told.bytes == 0 {
+    if told.bytes == 0 {
+        // Blocks of no bytes raise no peak.
+        told.blocks.max(end.blocks)
+    } else if error == 0 {
         told.blocks
     } else if end.bytes == told.bytes {
         end.blocks

@@ -169,6 +169,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 pub use brief::ErrorBrief;
+pub use json::nothing_found;
 pub use origin::{ErrorOrigin, OriginBlock, OriginFree, OriginProcess};
 pub(crate) use text::excused_words;
 

@@ -36,7 +36,7 @@ pub use check::{CheckOutcome, CheckReport, CheckedPart, FamilyCheck};
 pub use decoded::{DecodedTrace, decoded_end, decoded_header};
 pub use diff::{Compared, DiffBlocks, DiffGroups, DiffReport, DiffSide, FamilyDiff, group_label};
 pub use dump::{BlockTable, BlocksReport};
-pub use errors::{ErrorBrief, ErrorOrigin, ErrorsReport, OriginBlock, OriginFree, OriginProcess};
+pub use errors::{ErrorBrief, ErrorOrigin, ErrorsReport, OriginBlock, OriginFree, OriginProcess, nothing_found};
 pub use family::{
     FamilyGroupsReport, FamilyLookReport, FamilyReport, FamilyRun, family_seen, largest_holder, process_name,
 };

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use heapledger_e2e::process;
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::system_library;
+use heapledger_e2e::tools::{command, heapledger, system_library};
 use heapledger_e2e::{Result, check};
 use serde_json::Value;
 
-use crate::{checked, compiled, recorded};
+use crate::{checked, compiled, ledger, recorded};
 
 /// Files of the system as they are, without the debug files that may lie beside them.
 fn stripped_system(scratch: &Scratch, program: &Path) -> Result<String> {
@@ -68,6 +69,40 @@ fn what_the_c_library_has_given_to_the_program_counts() -> Result {
             ["iconv_open", "newlocale", "getaddrinfo", "getdelim", "asprintf", "realpath", "glob", "tsearch", "hcreate"]
         {
             check!(left.iter().any(|(stack, _)| stack.contains(function)), "{function}: {left:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_not_counted_stands_with_its_limit_and_is_an_estimate_where_all_is() -> Result {
+    let scratch = Scratch::new();
+    let ledger = ledger(&scratch, "x", 100, &[])?;
+    let said = checked(&ledger, &["--max-leaked", "0", "--max-peak", "1"])?.out();
+    let at = |text: &str| said.find(text).ok_or(format!("{text:?} is not in {said}"));
+    check!(at("not counted: ")? < at("EXCEEDED peak")?, "{said}");
+    let sampled = self::ledger(&scratch, "sampled", 5000, &["--sample", "1K"])?;
+    fs::write(scratch.path("all"), "leak:*\n").map_err(|error| error.to_string())?;
+    let all = scratch.path("all").to_string_lossy().into_owned();
+    let said = checked(&sampled, &["--max-leaked", "0", "--suppress", &all])?.out();
+    check!(said.contains("not counted: ~") && said.contains(" in ~"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn blocks_of_no_bytes_are_blocks_of_the_summary_too() -> Result {
+    let scratch = Scratch::new();
+    let text = "#include <stdlib.h>\nvoid *kept[4];\nint main(void)\n{\n    kept[0] = malloc(0), kept[1] = malloc(100), kept[2] = malloc(0);\n}\n";
+    let none = text.replace("malloc(100)", "malloc(0)");
+    for (name, text, words) in [
+        ("some", text, ["peak         100 B in ", "         100 B in 3 blocks "]),
+        ("none", &none, ["peak         0 B in 3 blocks", "           0 B in 3 blocks "]),
+    ] {
+        let program = compiled(&scratch, name, text, &["-g"])?;
+        let ledger = scratch.path(&format!("{name}.hl"));
+        let ran = process::run(command(heapledger()).args(["run", "-o"]).arg(&ledger).arg(&program))?.good()?;
+        for word in words {
+            check!(ran.err().contains(word), "{word:?}: {}", ran.err());
         }
     }
     Ok(())

@@ -49,6 +49,7 @@ fn limits_hold_or_do_not() -> Result {
         (&["--max-live", "much"], "much"),
         (&["--max-live", "1", "--max-growth", "5%"], "--baseline"),
         (&["--max-growth=-1%", "--baseline", "x"], "-1%"),
+        (&["--max-growth", "-50%", "--baseline", "x"], "'-50%' is not a percentage such as 5%"),
         (&["--max-live", "1", "--suppress", "/no/such"], "/no/such"),
         (&["--max-live", "1", "--suppress", "/dev/zero"], "/dev/zero: it has more than 16.0 MiB"),
         (&["--baseline", "/no/such.hl"], "/no/such.hl"),

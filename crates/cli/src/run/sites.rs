@@ -32,7 +32,8 @@ const LITTLE: u64 = 50;
 pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -> Result<RunSites> {
     let sums = SiteSums::of(ledger, Threads::Together, None, show)?;
     let largest = |measure: Measure| {
-        let mut sites: Vec<&SiteSum> = sums.sites.iter().filter(|sum| sum.amounts.get(measure) > 0).collect();
+        // A block of no bytes is one.
+        let mut sites: Vec<&SiteSum> = sums.sites.iter().filter(|sum| of(sum, measure).1 > 0).collect();
         sites.sort_by_key(|sum| (std::cmp::Reverse(sum.amounts.get(measure)), sum.site));
         let rest = sites.iter().skip(NAMED).map(|sum| sum.amounts.get(measure)).fold(0, u64::saturating_add);
         sites.truncate(NAMED);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::{Doubt, Finding, Note, ProcessShare, Responsible, Verdict};
+use heapledger_analysis::{Doubt, Excused, Figure, Finding, Note, ProcessShare, Responsible, Verdict};
 
 use super::{CheckOutcome, CheckReport, rule};
 use crate::errors::excused_words;
@@ -62,14 +62,9 @@ impl CheckReport<'_> {
                 let who = callers(&responsible.stack, self.paint);
                 writeln!(out, "{:INDENT$}  {bytes:>bytes_width$}  {blocks:>blocks_width$}  {who}", "")?;
             }
-        }
-        for excused in self.excused {
-            say(&mut out, "", &format!("not counted: {}, {}", excused_words(excused), clean(&excused.by)))?;
-        }
-        for (reason, blocks, of_bytes) in self.leaked.iter().flat_map(|leaked| &leaked.excused) {
-            let blocks = self.figures().counted(*blocks, "block", "blocks");
-            let bytes = self.figures().known().bytes(*of_bytes);
-            say(&mut out, "", &format!("not counted: {bytes} in {blocks}, {}", clean(reason)))?;
+            for not_counted in self.not_counted(finding) {
+                say(&mut out, "", &not_counted)?;
+            }
         }
         for blocks in self.findings.iter().flat_map(|finding| &finding.doubts).filter_map(|doubt| match doubt {
             Doubt::WithoutStack { blocks } => Some(*blocks),
@@ -85,6 +80,26 @@ impl CheckReport<'_> {
             say(&mut out, "MOMENT", &clean(&sentence(note)))?;
         }
         Ok(())
+    }
+
+    /// What was left out of a figure, and why.
+    fn not_counted(&self, finding: &Finding) -> Vec<String> {
+        match finding.figure {
+            Figure::Errors => {
+                let words =
+                    |excused: &Excused| format!("not counted: {}, {}", excused_words(excused), clean(&excused.by));
+                self.excused.iter().map(words).collect()
+            }
+            Figure::Leaked => {
+                let excused = self.leaked.iter().flat_map(|leaked| &leaked.excused);
+                let words = |(reason, blocks, bytes): &(String, u64, u64)| {
+                    let blocks = self.figures().counted(*blocks, "block", "blocks");
+                    format!("not counted: {} in {blocks}, {}", self.figures().bytes(*bytes), clean(reason))
+                };
+                excused.map(words).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// What came of all limits.

@@ -1,8 +1,8 @@
 //! What was found or refused, as JSON: an object for each, behind those of its stacks. Described in `docs/json.md`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use heapledger_analysis::Excused;
+use heapledger_analysis::{Excused, Seen};
 use heapledger_format::errors::{ErrorStack, FoundAt, FoundBy, Neighbour, Whereabouts};
 use heapledger_format::{LabelId, Site, Ticks};
 use heapledger_source::FoundError;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::form::json::{HeaderLine, Hex, StackLines, ThreadJson, end, line, thread};
 use crate::record::json::FreeDepthsJson;
-use crate::{Context, Report, ReportError};
+use crate::{Context, Ending, Report, ReportError};
 
 #[derive(Serialize)]
 struct ErrorLine<'a> {
@@ -121,6 +121,12 @@ pub(crate) fn write_for(
     }
     report.seen.notes.extend(report.names.notes());
     Ok(end(out, report.ending(), &report.seen)?)
+}
+
+/// A report of a session in which nothing was found: header and end, so that nobody takes it for one that was cut off.
+pub fn nothing_found(session: &str, seen: &Seen, out: &mut dyn Write) -> io::Result<()> {
+    line(out, &HeaderLine::new("errors", session, None))?;
+    end(out, Ending::default(), seen)
 }
 
 fn error_line<'a>(context: &'a Context, found: &'a FoundError, label: Option<String>, token: String) -> ErrorLine<'a> {

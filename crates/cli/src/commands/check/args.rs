@@ -37,19 +37,21 @@ standard error), and figures from which blocks, frees or stacks are missing
 Not freed (--max-leaked) is every block that was still allocated when the
 program ended, whether or not a pointer to it was left. What the C and C++
 libraries keep until the end by design (buffers of streams, the emergency pool
-for exceptions, glibc's locales, name services, time zones and environment, what
-the loader holds for libraries) does not count. A program that runs has no leaks yet: there,
---max-live is what you want. Files for --suppress have lines leak:PATTERN as for
-LeakSanitizer: text in a function, source file or module of the stack, with
-* ^ $. For --max-errors they have error:PATTERN or the kind of error,
-double-free:PATTERN; the pattern is looked for in all stacks of an error.
+for exceptions, glibc's locales, name services, time zones and environment,
+what the loader holds for libraries) does not count. A program that runs has
+no leaks yet: there, --max-live is what you want. Files for --suppress have
+lines leak:PATTERN as for LeakSanitizer: text in a function, source file or
+module of the stack, with * ^ $. For --max-errors they have error:PATTERN or
+the kind of error, double-free:PATTERN; the pattern is looked for in all
+stacks of an error.
 
 In a sampled ledger --max-leaked 0 fails at the first block that was sampled; if
 there is none, blocks that were not sampled may have leaked: inconclusive.
 
-Of a session of several processes limits are those of each process, unless --of
-says otherwise. Processes of which nothing is known leave it inconclusive. What
-a program held when its process became another one (exec) lives no longer.
+Of a session of several processes limits are those of each process, unless
+--of says otherwise. Processes of which nothing is known leave it
+inconclusive. What a program held when its process became another one (exec)
+lives no longer.
 
 Examples:
   heapledger check --max-leaked 0 --suppress known.supp mytest.hl
@@ -88,7 +90,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
     /// How far live bytes and the peak may exceed those of --baseline: a percentage or a size [default: 5%]
-    #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline")]
+    #[arg(long, value_name = "PERCENT|SIZE", value_parser = parse_growth, requires = "baseline", allow_hyphen_values = true)]
     pub(crate) max_growth: Option<Growth>,
     /// Of a session, whether limits are those of each process, of all processes together, or both
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = CheckedOf::Each)]

@@ -14,7 +14,9 @@ pub(super) fn parse_growth(text: &str) -> Result<Growth, String> {
             .ok()
             .filter(|percent: &f64| percent.is_finite() && *percent >= 0.0)
             .map(Growth::Percent)
-            .ok_or_else(|| format!("'{text}' is not a percentage such as 5%")),
+            .ok_or_else(|| {
+                format!("'{text}' is not a percentage such as 5%: growth that is allowed is nothing or more")
+            }),
         None => parse_size(text).map(Growth::Bytes),
     }
 }

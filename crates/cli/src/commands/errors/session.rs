@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use heapledger_analysis::{FamilyNote, Seen, excuse, sites_of};
-use heapledger_report::{ErrorsReport, Form, Report, ReportError, clean, counted, sentence};
+use heapledger_report::{ErrorsReport, Form, Report, ReportError, clean, counted, nothing_found, sentence};
 use heapledger_source::{Family, Ledger};
 use heapledger_symbols::Symbolizer;
 
@@ -49,6 +49,9 @@ impl Report for SessionErrors<'_> {
             Err(error) => ReportError::Write(io::Error::other(format!("{error:#}"))),
         })?;
         self.seen = sessions::seen(notes);
+        if *form == Form::Json && processes == 0 {
+            nothing_found(&self.args.ledger.ledger.to_string_lossy(), &self.seen, out)?;
+        }
         if *form == Form::Text {
             let paint = self.args.ledger.paint();
             let (errors, processes) = (counted(errors, "error", "errors"), counted(processes, "process", "processes"));
