@@ -100,7 +100,7 @@ impl Left {
 
     /// Removes what somebody who was finishing them left half done.
     pub fn clear(&self) {
-        Remains::of(&self.directory()).remove();
+        Remains::of(&self.directory(), |_| true).remove();
     }
 
     /// Finishes them all. `finisher` names what is written, unless it goes into the directory of the session of several processes, `family`;

@@ -1,6 +1,6 @@
 //! Ledgers whose `run` may be gone: where they lie, who has them in hand, and what else is left of a run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ const SETTING_UP: Duration = Duration::from_secs(60);
 pub struct Finds {
     /// The unfinished ledgers, in the order of their names.
     pub ledgers: Vec<Unfinished>,
-    /// Directories of ledgers that were looked into.
-    pub directories: BTreeSet<PathBuf>,
+    /// Directories of ledgers that were looked into, and those in which somebody has named single ones, with the sessions of these.
+    directories: BTreeMap<PathBuf, Option<BTreeSet<String>>>,
 }
 
 /// An unfinished ledger that was found.
@@ -70,10 +70,10 @@ pub enum Hands {
 /// If a directory cannot be read, or a file is no unfinished ledger.
 pub fn find(places: &[PathBuf]) -> Result<Finds, LaunchError> {
     let mut ledgers = BTreeSet::new();
-    let mut directories = BTreeSet::new();
+    let mut directories: BTreeMap<PathBuf, Option<BTreeSet<String>>> = BTreeMap::new();
     if places.is_empty() {
-        directories.extend(live::places().iter().map(|base| live::directory_in(base)));
-        for directory in &directories {
+        directories.extend(live::places().iter().map(|base| (live::directory_in(base), None)));
+        for directory in directories.keys() {
             ledgers.extend(live::list(directory).unwrap_or_default());
         }
     }
@@ -82,11 +82,14 @@ pub fn find(places: &[PathBuf]) -> Result<Finds, LaunchError> {
             let inside = live::directory_in(place);
             let directory = if inside.is_dir() { &inside } else { place };
             ledgers.extend(live::list(directory).map_err(LaunchError::of(directory))?);
-            directories.insert(directory.clone());
+            directories.insert(directory.clone(), None);
         } else {
             let live = named(place)?;
             let beside = Live::from_path(place).and_then(|_| place.parent());
-            directories.extend(beside.filter(|beside| !beside.as_os_str().is_empty()).map(Path::to_owned));
+            if let Some(beside) = beside.filter(|beside| !beside.as_os_str().is_empty()) {
+                let only = directories.entry(beside.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
+                only.iter_mut().for_each(|only| _ = only.insert(live.session.clone()));
+            }
             ledgers.insert(live);
         }
     }
@@ -130,12 +133,14 @@ pub enum Killed {
 
 impl Finds {
     /// What processes left behind that were killed, and nobody needs: half of a finished ledger, in the directory of
-    /// outputs or where its writer has put it down, and what lay beside ledgers. Returns
-    /// what of it a person may have seen.
+    /// outputs or where its writer has put it down, and what lay beside ledgers. Where single ledgers were named, only what belongs to
+    /// their sessions. Returns what of it a person may have seen.
     pub fn abandoned(&self, output: &Path, what: Abandoned) -> BTreeSet<PathBuf> {
-        let mut workplaces: BTreeSet<PathBuf> = output::abandoned_in(output).into_iter().collect();
-        for directory in &self.directories {
-            let remains = Remains::of(directory);
+        let is_of_all = self.directories.values().any(Option::is_none);
+        let of_output = is_of_all.then(|| output::abandoned_in(output));
+        let mut workplaces: BTreeSet<PathBuf> = of_output.into_iter().flatten().collect();
+        for (directory, only) in &self.directories {
+            let remains = Remains::of(directory, |session| only.as_ref().is_none_or(|only| only.contains(session)));
             workplaces.extend(remains.workplaces.iter().filter_map(|path| path.canonicalize().ok()));
             if what == Abandoned::Removed {
                 remains.remove();

@@ -201,8 +201,8 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Looks for them.
-    pub fn of(directory: &Path) -> Remains {
+    /// Looks for those of some sessions.
+    pub fn of(directory: &Path, is_meant: impl Fn(&str) -> bool) -> Remains {
         let mut remains = Remains { workplaces: Vec::new(), files: Vec::new(), directory: None };
         let ours = fs::symlink_metadata(directory).is_ok_and(|meta| meta.uid() == getuid().as_raw());
         let Ok(items) = fs::read_dir(directory) else { return remains };
@@ -220,7 +220,7 @@ impl Remains {
             let Some((stem, ending)) = name.rfind('.').and_then(|dot| name.split_at_checked(dot)) else { continue };
             let session = stem.split('-').next().unwrap_or(stem);
             let known = session.len() == 16 && session.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if !known || run_of(directory, session).is_some() {
+            if !known || !is_meant(session) || run_of(directory, session).is_some() {
                 continue;
             }
             if ending == ending::PART
@@ -304,7 +304,7 @@ mod tests {
         let note = Note::of_session(&directory, SESSION, &own);
         assert_eq!(name(&note), Some(format!("{SESSION}-{}.part", std::process::id())));
         drop(note);
-        let remains = Remains::of(&directory);
+        let remains = Remains::of(&directory, |_| true);
         assert_eq!(remains.workplaces, std::slice::from_ref(&left));
         remains.remove();
         assert!(!left.exists() && !directory.exists());
@@ -321,20 +321,20 @@ mod tests {
         put("notes.children");
         put("0123.children");
         let sign = Sign::put_up(&directory, SESSION).expect("a sign");
-        let remains = |directory: &Path| Remains::of(directory).files.len();
+        let remains = |directory: &Path| Remains::of(directory, |_| true).files.len();
         assert_eq!(remains(&directory), 0, "its run lives, or its ledger is there, or it is not ours");
         std::mem::forget(sign);
         let left = directory.join(format!("{SESSION}.run"));
         fs::rename(&left, directory.join("x")).expect("renamed");
         fs::copy(directory.join("x"), &left).expect("copied");
         assert_eq!(remains(&directory), 2);
-        Remains::of(&directory).remove();
+        Remains::of(&directory, |_| true).remove();
         assert_eq!(remains(&directory), 0);
         let names = fs::read_dir(&directory).expect("it is not empty").count();
         assert_eq!(names, 5);
         fs::remove_dir_all(&directory).expect("removed");
         live::make(&directory).expect("made");
-        Remains::of(&directory).remove();
+        Remains::of(&directory, |_| true).remove();
         assert!(!directory.exists(), "an empty directory goes");
         fs::remove_dir_all(directory.parent().expect("a base")).expect("removed");
     }

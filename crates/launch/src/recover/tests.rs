@@ -130,6 +130,12 @@ fn what_a_killed_one_left_half_done_is_found_where_it_wrote() {
     fs::write(workplace.join("ledger"), "half").expect("written");
     let note = directory.join(format!("{SESSION}-0.part"));
     std::os::unix::fs::symlink(&workplace, &note).expect("a note");
+    // Who names another session's ledger alone is not concerned.
+    let other = directory.join("fedcba9876543210-0.hlive");
+    fs::copy(directory.join(format!("{SESSION}-0.hlive")), &other).expect("copied");
+    let of_other = find(std::slice::from_ref(&other)).expect("found");
+    assert!(of_other.abandoned(scratch.path(), Abandoned::Removed).is_empty() && workplace.exists() && note.exists());
+    fs::remove_file(&other).expect("removed");
     let finds = find(&[scratch.path().to_owned()]).expect("found");
     let elsewhere = scratch.join("elsewhere");
     fs::create_dir(&elsewhere).expect("made");
