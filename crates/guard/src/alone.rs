@@ -20,9 +20,9 @@ pub unsafe fn watch(sign: *const u8) {
     SIGN.store(sign.cast_mut(), Ordering::Release);
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+/// Whether the process has one thread. `false` if that is not certain.
 #[inline(always)]
-fn is_alone() -> bool {
+pub fn is_alone() -> bool {
     // SAFETY: as `watch` was told.
     unsafe { SIGN.load(Ordering::Relaxed).read_volatile() != 0 }
 }

@@ -354,7 +354,7 @@ impl Access<'_> {
     fn draw(&mut self) -> u64 {
         let state = &mut *self.state;
         if state.random == 0 {
-            state.random = syscall::random() | 1;
+            state.random = syscall::random_again() | 1;
         }
         state.random = state.random.wrapping_add(sample::STEP);
         sample::next_gap(sample::scramble(state.random), self.shared.settings().sample)

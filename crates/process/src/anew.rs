@@ -8,7 +8,6 @@ use crate::modules::Landmarks;
 use crate::options::Request;
 use crate::periodic::PERIODIC;
 use crate::private::Alone;
-use crate::section;
 use crate::shared::{Phase, Shared};
 use crate::start::{self, Hooks, NotStarted};
 use crate::state::ThreadState;
@@ -106,10 +105,8 @@ unsafe fn forget(shared: &'static Shared) {
         shared.sums.unmap(&alone);
         shared.windows.unmap(&alone);
         shared.heap_books.unmap(&alone);
-        if let Some(mapping) = shared.ledger().mapping() {
-            // The file is the parent's, and stays.
-            section::leave(mapping, &alone);
-        }
+        // The file is the parent's, and stays.
+        shared.ledger().leave(&alone);
         // Zeros are what `Shared::new` makes: a static of them has no bytes in the library's file.
         alone.make_zeros((&raw const *shared).cast_mut());
     }

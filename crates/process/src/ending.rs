@@ -46,6 +46,15 @@ pub fn is_by_others() -> Option<bool> {
     told().map(|ending| ending.is_by_others)
 }
 
+/// Whether something is to become of it at the program's end, by the program itself.
+pub fn is_asked_at_exit() -> bool {
+    asked().is_some()
+}
+
+fn asked() -> Option<&'static Ending> {
+    told().filter(|ending| !ending.is_by_others && ending.at_exit != AtExit::Keep)
+}
+
 /// Removes the ledger of a process that has stopped recording and takes care of it itself. False if that was done before.
 pub fn discard(shared: &Shared) -> bool {
     let is_first = !DISCARDED.swap(true, Ordering::AcqRel);
@@ -57,7 +66,7 @@ pub fn discard(shared: &Shared) -> bool {
 
 /// The program ends, and takes care of its ledger itself: what was asked for is done.
 pub fn at_exit(shared: &'static Shared) {
-    let Some(ending) = told().filter(|ending| !ending.is_by_others && ending.at_exit != AtExit::Keep) else { return };
+    let Some(ending) = asked() else { return };
     if DISCARDED.load(Ordering::Relaxed) {
         return;
     }

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use crate::state::ThreadState;
 use crate::sweep::Copied;
 use crate::{arenas, error_stack, errors, family, hooks, start};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
@@ -43,10 +43,36 @@ pub fn at(shared: &'static Shared, address: u64, fault: &Fault) -> bool {
     }
     apart::result_of(false, || {
         let Some(block) = arenas::lookup(address) else { return false };
+        if is_on_open_page(&block, address) {
+            return may_be_open_by_now(address, &fault.interrupted);
+        }
         tell(shared, &Touching { block, touched: what_is_touched(address, fault), fault });
         errors::halt_if_asked(shared);
         arenas::open_at(address)
     })
+}
+
+/// Whether the address lies on a page of a block that the program has: we have not closed that.
+fn is_on_open_page(block: &Found, address: u64) -> bool {
+    let page = address & !(PAGE_BYTES - 1);
+    block.life == Life::Live && page < block.end() && block.start < page.saturating_add(PAGE_BYTES)
+}
+
+/// Whether an access is to be made once more that was refused where no page of ours is closed. It was closed, perhaps, and opened since for
+/// a block that another thread was given: then all is well the second time. If not, the program has closed the page itself, and waits for the fault.
+fn may_be_open_by_now(address: u64, at: &Interrupted) -> bool {
+    /// What was tried last, by where the thread's stack is.
+    static TRIED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+    let which = (at.sp >> 12) as usize & 63;
+    let trial = address.rotate_left(20) ^ at.ip.rotate_left(40) ^ at.sp;
+    let is_new = |last: &AtomicU64| {
+        if last.swap(trial, Ordering::Relaxed) != trial {
+            return true;
+        }
+        last.store(0, Ordering::Relaxed);
+        false
+    };
+    TRIED.get(which).is_some_and(is_new)
 }
 
 fn what_is_touched(address: u64, fault: &Fault) -> Touched {

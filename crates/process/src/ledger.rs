@@ -28,6 +28,7 @@ use crate::errors::{ERROR_BYTES, ERRORS_MAX};
 use crate::family::{self, INHERITED_MAX};
 use crate::folding::{AccountWords, FreedWords};
 use crate::heaps;
+use crate::private::Alone;
 use crate::section::{HeaderPage, Section};
 use crate::summing::SUMS_MAX;
 use crate::sums::{CutWords, LifetimeWords, SumWords};
@@ -441,6 +442,13 @@ impl Ledger {
             let history = (reserved / HISTORY_PART).checked_div(plan.element_bytes as u64).unwrap_or(0);
             let share = section.pages(plan.capacity(reserved, history).min(section.capacity()));
             section.cut(mapping, share);
+        }
+    }
+
+    /// Takes it out of the address space, where it is another process's.
+    pub(crate) fn leave(&self, alone: &Alone) {
+        if let Some(mapping) = &self.mapping {
+            crate::section::leave(mapping, &self.sections, alone);
         }
     }
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::guarded::GUARD;
 use crate::once::Noted;
 use crate::options::{AtExit, Begins, Request};
 use crate::shared::{Phase, Shared};
@@ -224,7 +225,8 @@ pub fn end() {
     let Some(host) = HOST.get() else { return };
     // Which threads are still there is looked at: nobody tells of their end.
     hooks::program_exits(host.shared);
-    if of_own_ledger().is_ok() {
+    // What makes no system call is asked first: a program may have forbidden itself all that it does not need.
+    if GUARD.makes_calls() && ending::is_asked_at_exit() && of_own_ledger().is_ok() {
         ending::at_exit(host.shared);
     }
 }

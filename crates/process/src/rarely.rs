@@ -67,7 +67,7 @@ impl Turns {
     /// How many blocks come before the next one that has its turn: any number up to twice the mean.
     fn draw(&mut self, one_in: u32) {
         if self.random == 0 {
-            self.random = syscall::random();
+            self.random = syscall::random_again();
         }
         self.random = self.random.wrapping_add(sample::STEP);
         let ends = u64::from(one_in).wrapping_mul(2).saturating_sub(1);

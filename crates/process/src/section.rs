@@ -275,9 +275,10 @@ impl Section {
         let kept = kept.max(self.pages(self.backed())).max(PAGE_BYTES);
         let mapped = self.mapped.load(Ordering::Relaxed);
         if kept < mapped {
+            // First: a child that is forked in between takes out of its memory no more than what is said here.
+            self.mapped.store(kept, Ordering::Relaxed);
             // SAFETY: elements are handed out below `backed` only.
             unsafe { mapping.unmap(self.offset.wrapping_add(kept), mapped.wrapping_sub(kept)) };
-            self.mapped.store(kept, Ordering::Relaxed);
         }
     }
 
@@ -290,8 +291,19 @@ impl Section {
     }
 }
 
-/// Takes a ledger that is another process's out of the address space. The file stays.
-pub(crate) fn leave(mapping: &FileMapping, _: &Alone) {
+/// Takes a ledger that is another process's out of the address space, its header and what of its sections is still mapped: where the rest
+/// was, others may have something by now. The file stays.
+pub(crate) fn leave(mapping: &FileMapping, sections: &[Section], _: &Alone) {
     // SAFETY: nobody else is there who could look at it.
-    unsafe { mapping.unmap(0, mapping.bytes()) };
+    let unmap = |(from, end): (usize, usize)| unsafe { mapping.unmap(from, end.wrapping_sub(from)) };
+    let mut found = (0, HEADER_BYTES_MAX);
+    for section in sections {
+        let (from, bytes) = (section.offset, section.mapped.load(Ordering::Relaxed));
+        if from != found.1 && bytes != 0 {
+            unmap(found);
+            found = (from, from);
+        }
+        found.1 = found.1.wrapping_add(bytes);
+    }
+    unmap(found);
 }

@@ -46,10 +46,9 @@ pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
 /// stands: only where no other thread can take it away.
 #[cold]
 pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: FoundAt) {
-    let mut swept = match process::threads() {
-        1 => all(shared, anywhere, at),
-        _ => all(shared, Copied::new, at),
-    };
+    // The C library says so; to ask the kernel could be fatal, where a filter of the program's does not let it open files.
+    let mut swept =
+        if heapledger_guard::alone::is_alone() { all(shared, anywhere, at) } else { all(shared, Copied::new, at) };
     swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
         if let Some(counter) = shared.ledger().apart(TallyCounter::GuardedUnseen) {

@@ -5,6 +5,7 @@
 //! the call cannot change memory that Rust relies on. The others are `unsafe` and say what they need.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 mod files;
 mod signals;
@@ -419,10 +420,29 @@ pub fn memory_bytes() -> u64 {
 pub fn random() -> u64 {
     const NONBLOCK: usize = 1;
     let mut value = 0u64;
-    match checked(number::GETRANDOM, [&raw mut value as usize, 8, NONBLOCK, 0, 0, 0]) {
+    let value = match checked(number::GETRANDOM, [&raw mut value as usize, 8, NONBLOCK, 0, 0, 0]) {
         Ok(8) => value,
-        _ => clock(0).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(gettid()) << 32 ^ &raw const value as u64,
+        _ => clock(0).wrapping_mul(GOLDEN) ^ u64::from(gettid()) << 32 ^ &raw const value as u64,
+    };
+    DRAWN.store(value | 1, Ordering::Relaxed);
+    value
+}
+
+/// What was drawn last, and what was made of it since; 0: nothing was.
+static DRAWN: AtomicU64 = AtomicU64::new(0);
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bytes that are as good as random, but for secrets: of what [`random`] has drawn once, so that a filter which the program puts on later is
+/// not asked.
+pub fn random_again() -> u64 {
+    if DRAWN.load(Ordering::Relaxed) == 0 {
+        return random();
     }
+    let drawn = DRAWN.fetch_add(GOLDEN, Ordering::Relaxed) ^ u64::from(gettid()) << 32;
+    // As `splitmix64` ends.
+    let mixed = (drawn ^ drawn >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
 }
 
 #[cfg(test)]

@@ -35,7 +35,12 @@ impl ThreadState {
     pub(crate) fn discard_all<P: AsRef<[OwnedPlace]>>(places: &Places<P>, room: StateRoom, _: &Alone) {
         for state in places.states() {
             // SAFETY: a state, of so many bytes, of which zeros are a value; nobody else is there.
-            let _ = unsafe { syscall::change(state as *mut u8, room.bytes(), advice::DONT_NEED) };
+            unsafe {
+                // Of what the program has locked in memory the kernel gives nothing back.
+                if syscall::change(state as *mut u8, room.bytes(), advice::DONT_NEED).is_err() {
+                    core::ptr::write_bytes(state as *mut u8, 0, room.bytes());
+                }
+            }
         }
     }
 
