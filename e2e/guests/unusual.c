@@ -2,14 +2,20 @@
 // their parent's memory, memory that goes away unseen. It prints what it has come to, and ends with 0 if all is as without heapledger.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -289,13 +295,130 @@ static int shrink(void)
     return 0;
 }
 
+static int status_of(pid_t child)
+{
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    return status;
+}
+
+// Address space is limited, and what lay there is used for something else: a forked child has that, too.
+static int limit(void)
+{
+    enum { COUNT = 40, BYTES = 1 << 20 };
+    static unsigned char *blocks[COUNT];
+    free(opaque(malloc(100)));
+    struct rlimit space = {(rlim_t)4 << 30, (rlim_t)4 << 30};
+    CHECK(setrlimit(RLIMIT_AS, &space) == 0);
+    for (int i = 0; i < COUNT; i++)
+        CHECK((blocks[i] = memset(opaque(malloc(BYTES)), i + 1, BYTES)) != NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        free(opaque(malloc(1000)));
+        for (int i = 0; i < COUNT; i++)
+            for (int at = 0; at < BYTES; at += 4096)
+                CHECK(blocks[i][at] == i + 1);
+        _exit(0);
+    }
+    return status_of(child);
+}
+
+// A child locks its memory before its first call.
+static int lock(void)
+{
+    for (int i = 0; i < 1000; i++)
+        CHECK(opaque(malloc(100)) != NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)!mlockall(MCL_CURRENT); // where that is forbidden nothing is to be seen
+        for (int i = 0; i < 1000; i++)
+            free(opaque(malloc(100)));
+        _exit(0);
+    }
+    return status_of(child);
+}
+
+// Forbids itself all that it does not need, and ends as programs do.
+static int filter(void)
+{
+#define ALLOW(number) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(SYS_write), ALLOW(SYS_exit_group), ALLOW(SYS_brk), ALLOW(SYS_mmap), ALLOW(SYS_munmap),
+        ALLOW(SYS_newfstatat), ALLOW(SYS_read), ALLOW(SYS_futex),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    free(opaque(malloc(100)));
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    free(opaque(malloc(1000)));
+    printf("filtered\n");
+    exit(0);
+}
+
+// Forbids itself one call that the C library does not make, and ends as programs do.
+static int forbid(int number)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    free(opaque(malloc(100)));
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    for (int i = 0; i < 1000; i++)
+        free(opaque(malloc(1000)));
+    exit(0);
+}
+
+static int opens(void)
+{
+    return forbid(SYS_open);
+}
+
+static int draws(void)
+{
+    return forbid(SYS_getrandom);
+}
+
+static unsigned char *protected;
+static volatile int faults;
+
+static void unprotect(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)context;
+    CHECK((unsigned char *)info->si_addr == protected + 100);
+    faults++;
+    CHECK(mprotect(protected, 4096, PROT_READ | PROT_WRITE) == 0);
+}
+
+// Pages of its own blocks are protected, as by a collector of garbage that wants to see each first write.
+static int protect(void)
+{
+    struct sigaction action = {.sa_sigaction = unprotect, .sa_flags = SA_SIGINFO};
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    CHECK((protected = opaque(aligned_alloc(4096, 8192))) != NULL);
+    for (int i = 0; i < 3; i++) {
+        CHECK(mprotect(protected, 4096, PROT_READ) == 0);
+        ((volatile unsigned char *)protected)[100] = (unsigned char)i;
+    }
+    free(protected);
+    printf("%d faults\n", faults);
+    return 0;
+}
+
 int main(int count, char **words)
 {
     static const struct {
         const char *word;
         int (*act)(void);
     } acts[] = {{"jump", jump},       {"resize", resize}, {"first", first},  {"handler", handler},
-                {"move", move},       {"refuse", refuse}, {"shrink", shrink}};
+                {"move", move},       {"refuse", refuse}, {"shrink", shrink},
+                {"limit", limit},     {"lock", lock},     {"filter", filter},
+                {"opens", opens},     {"draws", draws},   {"protect", protect}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use heapledger_e2e::ledger::Stats;
+use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, root};
+use heapledger_e2e::tools::{command, heapledger, root};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::{Result, check};
 
@@ -31,10 +31,21 @@ impl Unusual {
     fn does(&self, word: &str, level: &str) -> Result<(Ran, Stats)> {
         let words = [word.to_owned()];
         let plain = process::run(command(&self.program).args(&words))?.good()?;
-        let name = format!("{word}{level}");
+        let name = format!("{word}{level}").replace('/', "-");
         let ran = process::run(&mut under_run(&self.scratch, &name, &[level], &self.program, &words))?.good()?;
         check!(ran.out() == plain.out(), "{word} with {level}: {ran}, and not {plain}");
         Ok((ran, Stats::of(self.scratch.path(&format!("{name}.hl")))?))
+    }
+
+    /// The same with its children; what is recorded is none of this.
+    fn does_with_children(&self, word: &str, level: &str) -> Result {
+        let plain = process::run(command(&self.program).arg(word))?.good()?;
+        let mut run = command(heapledger());
+        run.args(["run", "-q", "--children", level, "-o"]).arg(self.scratch.path(&format!("{word}{level}")));
+        run.arg("--ledger-dir").arg(self.scratch.live()).arg("--").arg(&self.program).arg(word);
+        let ran = process::run(&mut run)?.good()?;
+        check!(ran.out() == plain.out(), "{word} with {level}: {ran}, and not {plain}");
+        Ok(())
     }
 }
 
@@ -109,6 +120,46 @@ fn what_was_readable_above_a_stack_may_be_gone() -> Result {
     for level in ["--guard=off", "--guard=light"] {
         let (ran, _) = unusual.does("shrink", level)?;
         check!(ran.out() == "gone\n", "{ran}");
+    }
+    Ok(())
+}
+
+/// Where pieces of the parent's ledger were, other things lie.
+#[test]
+fn a_child_of_a_limited_program_takes_nothing_from_it() -> Result {
+    let unusual = Unusual::built()?;
+    LEVELS.iter().try_for_each(|level| unusual.does_with_children("limit", level))
+}
+
+#[test]
+fn a_child_may_lock_its_memory_before_its_first_call() -> Result {
+    let unusual = Unusual::built()?;
+    LEVELS.iter().try_for_each(|level| unusual.does_with_children("lock", level))
+}
+
+#[test]
+fn a_program_that_forbids_itself_nearly_all_calls_ends_by_itself() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS.iter().chain(&["--guard=page=1/10"]) {
+        unusual.does("filter", level)?;
+    }
+    for options in ["--guard=light", "--guard=full", "--guard=page=1/10"] {
+        unusual.does("opens", options)?;
+    }
+    for options in ["--sample=2000", "--guard=page=1/10"] {
+        unusual.does("draws", options)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_that_a_program_protects_itself_are_its_own() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS.iter().chain(&["--guard=page=under"]) {
+        let (ran, _) = unusual.does("protect", level)?;
+        let told = read("errors", unusual.scratch.path(&format!("protect{level}.hl")), &[])?;
+        let errors = told.iter().filter(|line| line["type"] == "error").count();
+        check!(ran.out() == "3 faults\n" && errors == 0, "{level}: {errors} errors; {ran}");
     }
     Ok(())
 }
