@@ -1,6 +1,7 @@
 // What few programs do, each with a word that asks for it: calls that are left for good in the middle of the recorder, children that borrow
 // their parent's memory, memory that goes away unseen. It prints what it has come to, and ends with 0 if all is as without heapledger.
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -410,6 +411,24 @@ static int protect(void)
     return 0;
 }
 
+// Functions of the C library that refuse what they are asked for, and touch nothing.
+static int nonsense(void)
+{
+    char *text = strcpy(opaque(malloc(7)), "123xyz"), *end = text + 1;
+    static const int bases[] = {1, 37, -1};
+    for (int i = 0; i < 3; i++) {
+        long number = strtol(text, &end, bases[i]);
+        printf("%ld %d\n", number, (int)(end - text));
+    }
+    unsigned long long number = strtoull(text, &end, 36);
+    printf("%llu %d\n", number, (int)(end - text));
+    struct in_addr *address = memset(opaque(malloc(4)), 1, 4);
+    char *shown = opaque(malloc(16));
+    printf("%d\n", inet_ntop(AF_UNIX, address, shown, 16) == NULL);
+    puts(inet_ntop(AF_INET, address, shown, 16));
+    return 0;
+}
+
 int main(int count, char **words)
 {
     static const struct {
@@ -418,7 +437,8 @@ int main(int count, char **words)
     } acts[] = {{"jump", jump},       {"resize", resize}, {"first", first},  {"handler", handler},
                 {"move", move},       {"refuse", refuse}, {"shrink", shrink},
                 {"limit", limit},     {"lock", lock},     {"filter", filter},
-                {"opens", opens},     {"draws", draws},   {"protect", protect}};
+                {"opens", opens},     {"draws", draws},   {"protect", protect},
+                {"nonsense", nonsense}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

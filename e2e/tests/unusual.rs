@@ -163,3 +163,15 @@ fn pages_that_a_program_protects_itself_are_its_own() -> Result {
     }
     Ok(())
 }
+
+#[test]
+fn calls_that_are_refused_touch_nothing() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS {
+        unusual.does("nonsense", level)?;
+        let told = read("errors", unusual.scratch.path(&format!("nonsense{level}.hl")), &[])?;
+        let errors: Vec<_> = told.iter().filter(|line| line["type"] == "error").collect();
+        check!(errors.is_empty(), "{level}: {errors:?}");
+    }
+    Ok(())
+}

@@ -369,8 +369,14 @@ impl Call<'_> {
 
     /// An address of a network, shown as a text. (`inet_ntop`)
     pub(crate) fn shows_address(&self) {
-        const OF_VERSION_4: usize = 2;
-        self.reads(1, if self.arg(0) as u32 as usize == OF_VERSION_4 { 4 } else { 16 });
+        const OF_VERSION_4: u32 = 2;
+        const OF_VERSION_6: u32 = 10;
+        match self.arg(0) as u32 {
+            OF_VERSION_4 => self.reads(1, 4),
+            OF_VERSION_6 => self.reads(1, 16),
+            // Of another family it reads none.
+            _ => {}
+        }
         self.puts_text(2, self.arg(3) as u32 as usize, Unit::Byte);
     }
 

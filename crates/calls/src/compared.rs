@@ -125,7 +125,7 @@ impl Call<'_> {
         let [_, end, base, ..] = self.frame().words;
         self.access(end, if end == 0 { 0 } else { 8 }, Direction::Write);
         let (result, ended) = self.number(real, base);
-        if end != 0 {
+        if let Some(ended) = ended.filter(|_| end != 0) {
             measure::put_word(end, ended);
         }
         result
@@ -136,8 +136,10 @@ impl Call<'_> {
         self.number(real, 10).0
     }
 
-    fn number(&self, real: Hook, base: usize) -> (usize, usize) {
-        let (text, mut ended) = (self.arg(0), 0usize);
+    /// What the function answers, and where the number ended; `None`: it has read none, since there is no such base.
+    fn number(&self, real: Hook, base: usize) -> (usize, Option<usize>) {
+        const UNTOUCHED: usize = usize::MAX;
+        let (text, mut ended) = (self.arg(0), UNTOUCHED);
         let is_of_number = |index| {
             let byte = measure::byte(text.wrapping_add(index));
             byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+-\x0B".contains(&byte)
@@ -147,8 +149,9 @@ impl Call<'_> {
             self.prepare(text, room.saturating_add(1));
         }
         let result = next::call(real, [text, core::ptr::from_mut(&mut ended) as usize, base, 0, 0, 0]);
+        let ended = Some(ended).filter(|ended| *ended != UNTOUCHED);
         // What ended it was read. (Without room that there is none was told.)
-        if room.is_some() {
+        if let Some(ended) = ended.filter(|_| room.is_some()) {
             self.access(text, ended.wrapping_sub(text).saturating_add(1), Direction::Read);
         }
         (result, ended)
