@@ -59,7 +59,7 @@ pub enum SourceError {
     ProcessNotYours(u32),
     /// A process without our library, or one that ended recording.
     #[error(
-        "process {pid} ({name}) is not recorded by heapledger; start it with `heapledger run -- {name}` to have it recorded"
+        "process {pid} ({name}) is not recorded by heapledger: `heapledger attach {pid}` records it from now on, `heapledger run -- {name}` from its start"
     )]
     NotRecorded {
         /// The process.
