@@ -227,7 +227,8 @@ impl Machine {
             }
             Err(format!("QEMU has ended before it said {key}"))
         };
-        let mut ask = |what: Value| writeln!(asks, "{what}").map_err(text);
+        // In one piece: told to quit, QEMU does so at the last brace, and what comes behind that would find nobody.
+        let mut ask = |what: Value| asks.write_all(format!("{what}\n").as_bytes()).map_err(text);
         until("QMP")?;
         ask(json!({ "execute": "qmp_capabilities" }))?;
         until("return")?;
