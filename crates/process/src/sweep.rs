@@ -9,9 +9,10 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::{Kind, TallyCounter};
+use heapledger_guard::alone::is_alone;
 use heapledger_guard::{Checked, Memory};
+use heapledger_linux::syscall;
 use heapledger_linux::text::Text;
-use heapledger_linux::{process, syscall};
 
 /// What a look at blocks has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +48,7 @@ pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
 #[cold]
 pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: FoundAt) {
     // The C library says so; to ask the kernel could be fatal, where a filter of the program's does not let it open files.
-    let mut swept =
-        if heapledger_guard::alone::is_alone() { all(shared, anywhere, at) } else { all(shared, Copied::new, at) };
+    let mut swept = if is_alone() { all(shared, anywhere, at) } else { all(shared, Copied::new, at) };
     swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
         if let Some(counter) = shared.ledger().apart(TallyCounter::GuardedUnseen) {
@@ -128,7 +128,7 @@ fn look_at<M: Memory>(shared: &'static Shared, memory: &impl Fn() -> M, address:
     let is_it = match before {
         // It is in the ledger before it is the program's, and not any more when it is given back.
         Some(before) => number(shared, address) == Some(before),
-        None => process::threads() == 1 || stays(memory, &checked, address),
+        None => is_alone() || stays(memory, &checked, address),
     };
     if is_it {
         damage::tell(shared, &copied, &checked, address, (at, Kind::NONE));

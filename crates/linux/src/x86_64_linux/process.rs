@@ -197,11 +197,6 @@ pub fn pid_namespace() -> Option<u64> {
     text::number(target.strip_prefix(b"pid:[")?.strip_suffix(b"]")?)
 }
 
-/// How many threads the process has; 0 if the kernel does not say.
-pub fn threads() -> u64 {
-    stat_field(17)
-}
-
 /// The address at which the first thread's stack began: its stack pointer when the program was entered. 0 if the kernel does
 /// not say.
 pub fn start_stack() -> u64 {
