@@ -18,7 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::error::LaunchError;
 use crate::live::{Live, hold};
 use crate::output::{PatternNames, Pending, Workplace, check, expand, remove_workplace};
-use crate::session::{Note, is_at};
+use crate::session::{Note, TAKEN, is_at};
 use crate::{startup, sys};
 
 /// The name of the workplace of a session's ledgers, but for what all workplaces' names have.
@@ -220,7 +220,7 @@ pub fn plain(error: SourceError, wanted: &Path) -> LaunchError {
 pub(crate) fn leave_empty(path: &Path) -> io::Result<()> {
     // No name of a ledger: nobody takes it for one.
     let mut beside = path.to_owned();
-    beside.as_mut_os_string().push(".taken");
+    beside.as_mut_os_string().push(TAKEN);
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&beside)?;
     fs::rename(&beside, path).inspect_err(|_| _ = fs::remove_file(&beside))

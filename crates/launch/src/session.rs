@@ -22,7 +22,9 @@ use crate::sys::{Lock, LockKind};
 /// How often a sign is put up that somebody takes down at the same moment.
 const TRIES: usize = 100;
 /// Names that may lie beside ledgers, by how they end.
-const BESIDE: [&str; 5] = [ending::RUN, ending::CHILDREN, ending::UNRECORDED, ending::FULL, ending::FAMILY];
+const BESIDE: [&str; 6] = [ending::RUN, ending::CHILDREN, ending::UNRECORDED, ending::FULL, ending::FAMILY, TAKEN];
+/// Behind the name of a ledger: an empty file that is about to have that name ([`crate::finish::leave_empty`]).
+pub(crate) const TAKEN: &str = ".taken";
 
 /// The sign that `run` lives: a locked file, which the system unlocks however we end.
 pub struct Sign {
@@ -316,6 +318,7 @@ mod tests {
         let directory = scratch("remains");
         let put = |name: &str| fs::write(directory.join(name), "").expect("written");
         put(&format!("{SESSION}.children"));
+        put(&format!("{SESSION}-0-7.hlive.taken"));
         put("fedcba9876543210.children");
         put("fedcba9876543210-0.hlive");
         put("notes.children");
@@ -327,7 +330,7 @@ mod tests {
         let left = directory.join(format!("{SESSION}.run"));
         fs::rename(&left, directory.join("x")).expect("renamed");
         fs::copy(directory.join("x"), &left).expect("copied");
-        assert_eq!(remains(&directory), 2);
+        assert_eq!(remains(&directory), 3);
         Remains::of(&directory, |_| true).remove();
         assert_eq!(remains(&directory), 0);
         let names = fs::read_dir(&directory).expect("it is not empty").count();
