@@ -8,11 +8,14 @@ use crate::query::SyntaxError;
 use crate::{NamedFrame, NamedStack};
 
 /// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
-/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. Then the standard libraries of C++ and Rust with their containers,
-/// `operator new`, that of classes too, what HotSpot allocates by (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
-const CONVENTION: &str = concat!(
-    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$",
-    r"|^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
+/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`.
+const CONVENTION: &str =
+    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$";
+
+/// The standard libraries of C++ and Rust with their containers, `operator new`, that of classes too, what HotSpot allocates by
+/// (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
+const LIBRARIES: &str = concat!(
+    r"(?-u)^(?:[A-Za-z0-9_:*&]+ )?(?:std|__gnu_cxx|__cxxabiv1)::",
     r"|^operator new|^(?u:[^()]*)::operator new(?:\[\])?(?:\(|$)",
     r"|^os::(?:malloc|realloc|strdup|strdup_check_oom)(?:\(|$)|^(?:AllocateHeap|ReallocateHeap)(?:\(|$)",
     r"|^<?(?:alloc|core|std|hashbrown)::",
@@ -54,6 +57,13 @@ static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNING).
 static IN_OUR_HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(OF_OUR_HEADER).ok());
 
 static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
+
+/// To make it takes a millisecond: not for a program in C.
+static IN_LIBRARIES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(LIBRARIES).ok());
+
+/// What stands in all names that match [`LIBRARIES`], and how those begin in which it does not.
+const BETWEEN_NAMES: &str = "::";
+const BEGINNINGS: [&str; 6] = ["operator new", "AllocateHeap", "ReallocateHeap", "__r", "_Z", "_R"];
 
 /// Which functions hold blocks. A function that is looked through holds none: its caller does. If all of a stack would
 /// be looked through, its innermost function holds.
@@ -108,8 +118,11 @@ impl Holders {
 
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
-        let conventional =
-            || CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name)) || is_of_our_header(name);
+        let conventional = || {
+            CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name))
+                || is_in_libraries(name)
+                || is_of_our_header(name)
+        };
         !(self.conventional && conventional()
             || self.beginning && (begins_program(name) || calls_in_python(name))
             || self.hides(name))
@@ -124,6 +137,11 @@ impl Holders {
     pub fn holder<'s>(&self, stack: &'s NamedStack) -> Option<&'s NamedFrame> {
         stack.frames.iter().find(|frame| self.holds(frame)).or_else(|| stack.frames.first())
     }
+}
+
+fn is_in_libraries(name: &str) -> bool {
+    (name.contains(BETWEEN_NAMES) || BEGINNINGS.iter().any(|begin| name.starts_with(begin)))
+        && IN_LIBRARIES.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
 /// Whether a function of this name comes before `main`, or before what a thread was made for.
@@ -303,6 +321,10 @@ mod tests {
         ] {
             assert!(!holders.holds_name(name), "{name}");
             assert!(Holders::innermost().holds_name(name), "{name}");
+        }
+        // Names of a library in other letters are somebody else's.
+        for name in ["Core::Engine::load()", "Std::grow(int)", "Alloc::Pool::take", "OPERATOR NEW", "_zn3std"] {
+            assert!(holders.holds_name(name), "{name}");
         }
         for name in ["_Z5parsev", "_ZN5Store3addESt6vectorIiE", "_Z9allocatorSt4pair", "_ZN4main1fEv"] {
             assert!(holders.holds_name(name), "{name}");

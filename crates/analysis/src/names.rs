@@ -7,13 +7,13 @@ use std::sync::Arc;
 use heapledger_format::session::process as key;
 use heapledger_format::{CodeId, Site};
 use heapledger_source::{Code, Ledger, Module, SourceError};
-use heapledger_symbols::{ModuleId, Note as SymbolsNote, Resolved, SourceReader, Symbolizer};
+use heapledger_symbols::{ModuleId, Resolved, SourceReader, Symbolizer};
 
 use crate::ProgramFile;
-use crate::notes::Note;
 use crate::passing::Passing;
 use crate::program_files::ProgramFiles;
 
+mod notes;
 mod options;
 mod remedies;
 mod scripts;
@@ -267,9 +267,17 @@ impl<'a> Names<'a> {
     /// If the ledger can no longer be read.
     pub fn stack(&mut self, site: Site) -> Result<NamedStack, SourceError> {
         let stack = self.ledger.stack(site)?;
-        let mut named = NamedStack { frames: Vec::new(), damaged: stack.damaged };
+        Ok(NamedStack { damaged: stack.damaged, ..self.stack_of(&stack.codes)? })
+    }
+
+    /// The frames of code addresses that follow each other in a stack, from its innermost on, with the names found so far.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn stack_of(&mut self, codes: &[CodeId]) -> Result<NamedStack, SourceError> {
+        let mut named = NamedStack::default();
         let (mut guessed, mut interrupted) = (false, false);
-        for id in stack.codes {
+        for id in codes.iter().copied() {
             let before = named.frames.len();
             self.add_frames(id, &mut named.frames)?;
             let own = named.frames.get_mut(before..).unwrap_or_default();
@@ -312,6 +320,14 @@ impl<'a> Names<'a> {
     /// If the ledger can no longer be read.
     pub fn is_hasty(&mut self, id: CodeId) -> Result<bool, SourceError> {
         Ok(self.code(id)?.and_then(|code| self.frames.get(&code)).is_some_and(|resolved| resolved.hasty))
+    }
+
+    /// Whether it is code of no module: what an engine has made, or a line of a script.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn is_of_no_module(&mut self, id: CodeId) -> Result<bool, SourceError> {
+        Ok(self.code(id)?.is_none_or(|code| code.module.is_none()))
     }
 
     /// The ids of the code addresses of `site`, innermost first.
@@ -399,64 +415,6 @@ impl<'a> Names<'a> {
     pub fn asked(&self) -> impl Iterator<Item = (&std::path::Path, &[u8])> {
         let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
         asked.map(|(module, _)| (&*module.path, &*module.build_id))
-    }
-
-    /// What stood in the way of names, for the modules that were asked for.
-    pub fn notes(&mut self) -> Vec<Note> {
-        let mut notes = Vec::new();
-        if self.damaged != 0 {
-            notes.push(Note::StacksDamaged(self.damaged));
-        }
-        notes.extend(self.has_no_program().then(|| Note::NoProgram(self.ledger.process().text(key::BUILD_ID))));
-        let mut without_debug_info = BTreeSet::new();
-        let mut not_fetched: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut lacking: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
-        let files =
-            self.files.each().map(|(path, id, is_checked)| (path, id, path.to_string_lossy().into_owned(), is_checked));
-        let asked = self.modules.values().filter(|(module, _)| self.asked.contains(&module.row));
-        let asked = asked.map(|(module, path)| (&*module.path, &*module.build_id, path.to_string(), false));
-        for (file, build_id, path, is_checked) in asked.chain(files) {
-            let status = self.symbolizer.status(&ModuleId { path: file, build_id });
-            if status.lacks_debug_info() {
-                lacking.insert(file.to_owned(), build_id.to_owned());
-            }
-            let is_news = |note: &&SymbolsNote| !(is_checked && matches!(note, SymbolsNote::Unchecked { .. }));
-            for note in status.notes.iter().filter(is_news) {
-                // The usual case, and the same sentence for every module: one line for all of them.
-                if let SymbolsNote::NoDebugInfo { .. } = note {
-                    without_debug_info.insert(path.clone());
-                    continue;
-                }
-                // Whoever cannot be asked cannot be asked for any of them.
-                if let SymbolsNote::NotFetched { reason, .. } = note {
-                    not_fetched.entry(reason.clone()).or_default().insert(path.clone());
-                    continue;
-                }
-                let note = Note::Module { path: path.clone(), reason: note.to_string() };
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
-        }
-        for (reason, paths) in not_fetched {
-            notes.push(Note::NotFetched { paths: paths.into_iter().collect(), reason });
-        }
-        if !without_debug_info.is_empty() {
-            notes.push(Note::WithoutDebugInfo(without_debug_info.into_iter().collect()));
-        }
-        if !lacking.is_empty() {
-            notes.push(Note::Advice(self.advice(lacking)));
-        }
-        notes.extend(self.silent_engines().into_iter().map(Note::Engine));
-        notes.extend(self.why_no_lines().map(Note::NoScriptLines));
-        notes
-    }
-
-    /// Whether there are code addresses that nobody can name, because nobody said which program they are of.
-    fn has_no_program(&self) -> bool {
-        let is_named = |code: &Code| self.frames.get(code).is_some_and(|resolved| !resolved.frames.is_empty());
-        let mut codes = self.codes.values().flatten();
-        self.modules.is_empty() && self.files.is_empty() && codes.any(|code| !is_named(code))
     }
 
     fn code(&mut self, id: CodeId) -> Result<Option<Code>, SourceError> {

@@ -19,6 +19,9 @@ use crate::{Damage, SourceError, locked};
 const CODEC: Codec = Codec { order: ByteOrder::Little, word: WordSize::W64 };
 /// Bytes of unpacked pieces kept.
 const CACHE_BYTES: usize = 64 << 20;
+/// A section of no more than so many bytes, in so few pieces, stays unpacked: a summary goes through it several times.
+const KEPT_BYTES: u64 = 4 << 20;
+const KEPT_PIECES: usize = 16;
 /// Bytes looked through at a time for the next piece.
 const SEARCH_BYTES: usize = 64 << 10;
 
@@ -33,6 +36,13 @@ pub(crate) struct PieceRef {
 
 /// The bytes of a piece, and a place in them.
 type HeldPiece = (Arc<[u8]>, usize);
+
+/// Elements of one section that were looked into last: what is asked for next often lies among them.
+#[derive(Default)]
+pub(crate) struct Near {
+    bytes: Option<Arc<[u8]>>,
+    first: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Pieces {
@@ -219,6 +229,13 @@ impl Pieces {
             elements.clear();
             return Ok(false);
         }
+        let is_kept = self.is_kept(piece, element_bytes);
+        let held = if is_kept { locked(&self.cache).get(piece.at) } else { None };
+        if let Some(held) = held {
+            elements.clear();
+            elements.extend_from_slice(&held);
+            return Ok(true);
+        }
         let header = Self::piece_header(&self.file, piece.at)?.filter(|header| {
             (header.kind, header.first, header.count) == (piece.kind, piece.first, piece.count)
                 && usize::from(header.element_bytes) == element_bytes
@@ -234,8 +251,16 @@ impl Pieces {
                 damage.pieces_lost += 1;
                 damage.elements_missing = damage.elements_missing.saturating_add(piece.count);
             }
+        } else if is_kept {
+            locked(&self.cache).put(piece.at, Arc::from(elements.as_slice()));
         }
         Ok(whole)
+    }
+
+    /// Whether the section of a piece is so small that it stays unpacked.
+    fn is_kept(&self, piece: &PieceRef, element_bytes: usize) -> bool {
+        let pieces = self.of_number(piece.kind);
+        pieces.len() <= KEPT_PIECES && self.count(piece.kind).saturating_mul(element_bytes as u64) <= KEPT_BYTES
     }
 
     /// The piece that holds element `index`, and how far in that element lies.
@@ -255,23 +280,37 @@ impl Pieces {
                 if !self.load(piece, element_bytes, &mut Unpacker::default(), &mut bytes)? {
                     return Ok(None);
                 }
-                let bytes: Arc<[u8]> = bytes.into();
-                locked(&self.cache).put(piece.at, Arc::clone(&bytes));
-                bytes
+                let kept = locked(&self.cache).get(piece.at);
+                kept.unwrap_or_else(|| {
+                    let bytes: Arc<[u8]> = bytes.into();
+                    locked(&self.cache).put(piece.at, Arc::clone(&bytes));
+                    bytes
+                })
             }
         };
         Ok(Some((bytes, inside as usize * element_bytes)))
     }
 
-    /// One element; false if it is not there.
+    /// One element; false if it is not there. `near`: of this section.
     pub(crate) fn element(
         &self,
         kind: SectionKind,
         element_bytes: usize,
         index: u64,
+        near: &mut Near,
         out: &mut [u8],
     ) -> Result<bool, SourceError> {
-        let Some((bytes, at)) = self.holding(kind, element_bytes, index)? else { return Ok(false) };
+        let inside = index.checked_sub(near.first).and_then(|inside| usize::try_from(inside).ok());
+        let place = inside.and_then(|inside| inside.checked_mul(element_bytes));
+        let in_bytes = |bytes: &Arc<[u8]>| place.is_some_and(|at| at < bytes.len());
+        let (bytes, at) = match (near.bytes.as_ref().filter(|bytes| in_bytes(bytes)), place) {
+            (Some(bytes), Some(at)) => (bytes, at),
+            _ => {
+                let Some((bytes, at)) = self.holding(kind, element_bytes, index)? else { return Ok(false) };
+                near.first = index - (at / element_bytes.max(1)) as u64;
+                (&*near.bytes.insert(bytes), at)
+            }
+        };
         let Some(element) = bytes.get(at..at + element_bytes) else { return Ok(false) };
         let shared = out.len().min(element.len());
         if let (Some(out), Some(element)) = (out.get_mut(..shared), element.get(..shared)) {

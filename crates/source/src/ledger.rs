@@ -13,7 +13,7 @@ use heapledger_format::session::process as key;
 use heapledger_format::{FormatError, GlobalCounter, SectionKind};
 
 use crate::file::{FilePiece, LedgerFile};
-use crate::finished::{Pieces, Unpacker};
+use crate::finished::{Near, Pieces, Unpacker};
 use crate::life::{Life, Writer};
 use crate::live::Live;
 use crate::records::{FreedRecords, Records};
@@ -383,8 +383,19 @@ impl Ledger {
 
     /// Copies the start of one element to `out`; false if it is not there.
     pub(crate) fn element(&self, kind: SectionKind, index: u64, out: &mut [u8]) -> Result<bool, SourceError> {
+        self.element_near(kind, index, &mut Near::default(), out)
+    }
+
+    /// The same of several elements of one section in turn, which all have the same `near`.
+    pub(crate) fn element_near(
+        &self,
+        kind: SectionKind,
+        index: u64,
+        near: &mut Near,
+        out: &mut [u8],
+    ) -> Result<bool, SourceError> {
         match &self.store {
-            Store::Finished(pieces) => pieces.element(kind, self.element_bytes(kind), index, out),
+            Store::Finished(pieces) => pieces.element(kind, self.element_bytes(kind), index, near, out),
             Store::Live(live) => {
                 let found = live.element(&self.header, kind, index, out, true)?;
                 // Read too early, perhaps: it may have been written since its block was kept.

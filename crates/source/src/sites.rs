@@ -8,6 +8,7 @@ use heapledger_format::session::{process as key, unwind};
 use heapledger_format::{CodeId, SectionKind, Site};
 
 use crate::SourceError;
+use crate::finished::Near;
 use crate::ledger::Ledger;
 
 /// Most frames of a stack that are followed: a damaged trie may lead in a circle.
@@ -87,8 +88,10 @@ impl Ledger {
         }
         let mut found = marks.by_id.get(&id).copied().unwrap_or_default();
         // These ways go along frame pointers everywhere.
-        found.guesses_caller |=
-            self.process().text(key::UNWIND).is_some_and(|how| [unwind::FAST, unwind::FRAME_POINTERS].contains(&&*how));
+        found.guesses_caller |= self
+            .process()
+            .get(key::UNWIND)
+            .is_some_and(|how| [unwind::FAST.as_bytes(), unwind::FRAME_POINTERS.as_bytes()].contains(&how));
         Ok(found)
     }
 
@@ -207,12 +210,13 @@ impl Ledger {
     /// The ids from a node of the trie to its root.
     fn nodes_of(&self, site: Site) -> Result<Stack, SourceError> {
         let mut stack = Stack::default();
+        let mut near = Near::default();
         let mut node = site.0;
         while node != 0 {
             let mut bytes = [0u8; site::BYTES];
             let there = stack.codes.len() < DEPTH_MAX
                 && self.element_bytes(SectionKind::Sites) >= site::BYTES
-                && self.element(SectionKind::Sites, u64::from(node), &mut bytes)?;
+                && self.element_near(SectionKind::Sites, u64::from(node), &mut near, &mut bytes)?;
             if !there {
                 stack.damaged = true;
                 self.count_wrong(1);

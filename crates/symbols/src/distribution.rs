@@ -103,12 +103,15 @@ impl Distribution {
         let mut found: HashMap<PathBuf, String> = HashMap::new();
         let mut open: BTreeSet<&PathBuf> = wanted.values().copied().collect();
         let mut budget = LISTS_BYTES_MAX;
-        for (package, list) in self.lists(&open) {
+        let directory = under(self.root.as_deref(), Path::new(DPKG_LISTS));
+        for list in lists(&directory, &open) {
             if open.is_empty() || budget == 0 {
                 break;
             }
             let mut lines = Vec::new();
-            let Ok(_) = File::open(&list).and_then(|opened| opened.take(budget).read_to_end(&mut lines)) else {
+            let Ok(_) =
+                File::open(directory.join(&list)).and_then(|opened| opened.take(budget).read_to_end(&mut lines))
+            else {
                 continue;
             };
             budget = budget.saturating_sub(lines.len() as u64);
@@ -118,7 +121,7 @@ impl Distribution {
                 if let Some(file) = wanted.get(Path::new(OsStr::from_bytes(line)))
                     && open.remove(file)
                 {
-                    found.insert((*file).clone(), debug_package(&package));
+                    found.insert((*file).clone(), debug_package(package_of(&list)));
                 }
             }
         }
@@ -145,27 +148,35 @@ impl Distribution {
         }
         all
     }
+}
 
-    /// dpkg's lists by their packages; first those whose names begin like that of a file that is looked for.
-    fn lists(&self, files: &BTreeSet<&PathBuf>) -> Vec<(String, PathBuf)> {
-        if files.is_empty() {
-            return Vec::new();
-        }
-        let names: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        let Ok(items) = fs::read_dir(under(self.root.as_deref(), Path::new(DPKG_LISTS))) else { return Vec::new() };
-        let mut lists: Vec<(usize, String, PathBuf)> = Vec::new();
-        for path in items.filter_map(|item| Some(item.ok()?.path())) {
-            let Some(package) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".list")) else {
-                continue;
-            };
-            let package = package.split(':').next().unwrap_or(package).to_owned();
-            let alike = |name: &&str| package.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
-            let best = names.iter().map(alike).max().unwrap_or(0);
-            lists.push((usize::MAX - best, package, path));
-        }
-        lists.sort();
-        lists.into_iter().map(|(_, package, path)| (package, path)).collect()
+/// How the lists of packages are called.
+const LIST: &str = ".list";
+
+/// The names of dpkg's lists; first those that begin like that of a file that is looked for. There are thousands of them on some
+/// machines, of which hardly any is opened.
+fn lists(directory: &Path, files: &BTreeSet<&PathBuf>) -> Vec<String> {
+    if files.is_empty() {
+        return Vec::new();
     }
+    let names: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+    let Ok(items) = fs::read_dir(directory) else { return Vec::new() };
+    let mut lists: Vec<(usize, String)> = Vec::new();
+    for list in items.filter_map(|item| item.ok()?.file_name().into_string().ok()) {
+        if list.ends_with(LIST) {
+            let package = package_of(&list);
+            let alike = |name: &&str| package.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
+            lists.push((usize::MAX - names.iter().map(alike).max().unwrap_or(0), list));
+        }
+    }
+    lists.sort_unstable();
+    lists.into_iter().map(|(_, list)| list).collect()
+}
+
+/// The package of a list of that name: `libc6:amd64.list`.
+fn package_of(list: &str) -> &str {
+    let package = list.strip_suffix(LIST).unwrap_or(list);
+    package.split_once(':').map_or(package, |(package, _)| package)
 }
 
 /// What the package with the debug information of a package is called. That of the C library is older than the rule.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
-use heapledger_analysis::{NamedFrame, Names, NamingOptions, Note};
-use heapledger_format::Site;
+use heapledger_analysis::{NamedFrame, NamedStack, Names, NamingOptions, Note};
 use heapledger_format::record::Options;
+use heapledger_format::{CodeId, Site};
 use heapledger_report::{Paint, RunSite, RunSites, callers, levels_in_line, nameless, sentence};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
@@ -23,6 +23,8 @@ const NAMING: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis
 /// Call sites that get names, by each figure: those on one line of source are one line here. What others hold that might belong to one
 /// of these is said by a mark.
 const NAMED: usize = 100;
+/// So many code addresses of a stack mostly decide over its line: the wrappers of `malloc`, and three functions with a few in between.
+const LINE_CODES: usize = 8;
 /// Lines that are shown.
 const SHOWN: usize = 3;
 /// Of what a line says, others that have no name may hold so little without a mark: a 50th.
@@ -58,20 +60,12 @@ pub(super) fn told(ledger: &Ledger, span: Duration, show: &mut dyn FnMut(f32)) -
     // All together: if time runs out, none has a line, and names that are the same are one.
     let all = [&live, &peak, &calls, &temporary].into_iter().flat_map(|(_, sites, _)| sites);
     let wanted: BTreeSet<Site> = all.map(|sum| sum.site).collect();
-    name_lines(&mut names, &wanted, options)?;
+    let named = name_lines(&mut names, wanted, options)?;
     let mut lacking = BTreeSet::new();
-    let mut named: HashMap<Site, String> = HashMap::new();
     let mut lines = |(measure, sites, rest): (Measure, Vec<&SiteSum>, u64)| -> Result<Vec<RunSite>> {
         let mut lines: Vec<(u64, RunSite, Site)> = Vec::new();
         for sum in sites {
-            let name = match named.get(&sum.site) {
-                Some(known) => known.clone(),
-                None => {
-                    let name = callers(&names.stack(sum.site)?, Paint::default());
-                    named.insert(sum.site, name.clone());
-                    name
-                }
-            };
+            let name = named.get(&sum.site).cloned().unwrap_or_default();
             let (amount, own) = (sum.amounts.get(measure), of(sum, measure));
             match lines.iter_mut().find(|(_, line, _)| line.name == name) {
                 Some((all, line, _)) => {
@@ -111,27 +105,62 @@ const C_LIBRARY: [&str; 3] = ["libc.so.", "libc-2.", "ld-linux-"];
 
 /// Names what is in the lines of these sites: all frames from symbol tables, which takes no time, and then from debug information those
 /// that a line shows. Not that of the C library: to unpack it takes longer than all else that is done here, and nobody looks for a leak in
-/// a line of that.
-fn name_lines(names: &mut Names<'_>, sites: &BTreeSet<Site>, options: NamingOptions) -> Result<(), SourceError> {
-    names.resolve(sites.iter().copied(), NamingOptions { from_symbols: true, ..options }, &mut |_| {})?;
-    let mut known = BTreeSet::new();
+/// a line of that. The lines, by site.
+fn name_lines(
+    names: &mut Names<'_>,
+    sites: BTreeSet<Site>,
+    options: NamingOptions,
+) -> Result<HashMap<Site, String>, SourceError> {
+    let mut open =
+        sites.into_iter().map(|site| Ok((site, names.codes(site)?))).collect::<Result<Vec<_>, SourceError>>()?;
+    let codes = open.iter().flat_map(|(_, codes)| codes.iter().copied());
+    names.resolve_codes(codes, NamingOptions { from_symbols: true, ..options }, &mut |_| {})?;
+    let mut lines = HashMap::new();
+    let mut asked = BTreeSet::new();
     loop {
-        let mut wanted = Vec::new();
-        for site in sites {
-            let stack = names.stack(*site)?;
-            let in_line = names.codes(*site)?.into_iter().zip(stack.levels()).take(levels_in_line(&stack));
-            for (code, level) in in_line {
-                if !level.iter().any(is_of_c_library) && known.insert(code) && names.is_hasty(code)? {
-                    wanted.push(code);
+        let (mut wanted, mut waiting) = (BTreeSet::new(), Vec::new());
+        for (site, codes) in open {
+            let (stack, levels) = stack_of_line(names, &codes)?;
+            let mut may_change = false;
+            for (code, level) in codes.iter().copied().zip(stack.levels()).take(levels) {
+                if !level.iter().any(is_of_c_library) && !asked.contains(&code) && names.is_hasty(code)? {
+                    wanted.insert(code);
+                    may_change = true;
                 }
             }
+            if may_change {
+                waiting.push((site, codes));
+            } else {
+                lines.insert(site, callers(&stack, Paint::default()));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(lines);
         }
         // A better name of one may show that the line goes on.
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        names.resolve_codes(wanted, options, &mut |_| {})?;
+        names.resolve_codes(wanted.iter().copied(), options, &mut |_| {})?;
+        asked.append(&mut wanted);
+        open = waiting;
     }
+}
+
+/// The stack with these code addresses, as far out as decides over its line, and how many of its levels do that. Most are a part of that many, and
+/// some have hundreds.
+fn stack_of_line(names: &mut Names<'_>, codes: &[CodeId]) -> Result<(NamedStack, usize), SourceError> {
+    if let Some((inner, outer)) = codes.split_at_checked(LINE_CODES) {
+        let stack = names.stack_of(inner)?;
+        let tells_modules = stack.frames.iter().any(|frame| frame.module.is_some());
+        if let Some(levels) = levels_in_line(&stack).filter(|_| tells_modules) {
+            let is_script = |id: &CodeId| names.is_of_no_module(*id);
+            let scripts = outer.iter().map(is_script).collect::<Result<Vec<bool>, SourceError>>()?;
+            if !scripts.contains(&true) {
+                return Ok((stack, levels));
+            }
+        }
+    }
+    let stack = names.stack_of(codes)?;
+    let levels = levels_in_line(&stack).unwrap_or_else(|| stack.levels().count());
+    Ok((stack, levels))
 }
 
 fn is_of_c_library(frame: &NamedFrame) -> bool {

@@ -245,13 +245,18 @@ pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
 }
 
 /// How many of its code addresses, from the innermost on, decide what [`callers`] shows, if those further out have the names of their
-/// symbols at least.
-pub fn levels_in_line(stack: &NamedStack) -> usize {
-    let Some(end) = in_line(stack, Paint::default()).1 else { return stack.levels().count() };
+/// symbols at least. `None`: all of them do, and what is further out if this is a part of a stack. What is of no module counts wherever it
+/// stands.
+pub fn levels_in_line(stack: &NamedStack) -> Option<usize> {
+    let end = in_line(stack, Paint::default()).1?;
+    let holders = Holders::default();
+    if !stack.shown().any(|frame| holders.holds(frame)) {
+        return None;
+    }
     let is_end = |frame: &NamedFrame| std::ptr::eq(frame, end);
     let before = stack.levels().take_while(|level| !level.iter().any(is_end)).count();
     let begins_level = stack.levels().nth(before).and_then(<[_]>::first).is_some_and(is_end);
-    before + usize::from(!begins_level)
+    Some(before + usize::from(!begins_level))
 }
 
 /// The frames that [`callers`] shows, with `None` for those that are left out; and the first that was not looked at, but for whether it
@@ -413,24 +418,30 @@ mod tests {
             (
                 &["zmalloc_usable", "xmalloc", "hash_create", "setup", "main", "_start"][..],
                 "hash_create (hash.c:7) < setup < main",
-                5,
+                Some(5),
             ),
-            (&["hash_create", "main"], "hash_create (hash.c:7) < main", 2),
-            (&["hash_create", "main", "_start", "more"], "hash_create (hash.c:7) < main", 2),
-            (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc", 2),
-            (&["run", "std::thread::_Invoker<int>::operator()()", "std::invoke", "work"], "run (hash.c:7) < work", 4),
-            (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main", 4),
-            (&[], "code without a stack", 0),
+            (&["hash_create", "main"], "hash_create (hash.c:7) < main", None),
+            (&["hash_create", "main", "_start", "more"], "hash_create (hash.c:7) < main", Some(2)),
+            (&["xmalloc", "xcalloc"], "xmalloc (hash.c:7) < xcalloc", None),
+            // In a part of a stack: one that holds may stand further out.
+            (&["xmalloc", "xcalloc", "xrealloc", "g_malloc"], "xmalloc (hash.c:7) < xcalloc < xrealloc", None),
+            (
+                &["run", "std::thread::_Invoker<int>::operator()()", "std::invoke", "work"],
+                "run (hash.c:7) < work",
+                None,
+            ),
+            (&["xmalloc", "grow", "grow", "main"], "grow (hash.c:7) < main", None),
+            (&[], "code without a stack", None),
         ] {
             let stack = stack(names);
             assert_eq!((callers(&stack, Paint::default()).as_str(), levels_in_line(&stack)), (text, levels));
         }
         // A code address whose inner part is in the line is needed, though its outer one is not.
         let mut stack = stack(&["a", "b", "c", "d", "e"]);
-        assert_eq!(levels_in_line(&stack), 3);
+        assert_eq!(levels_in_line(&stack), Some(3));
         stack.frames[2].inlined = true;
-        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (4, 3));
+        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (4, Some(3)));
         stack.frames[1].inlined = true;
-        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (3, 2));
+        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (3, Some(2)));
     }
 }
