@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use heapledger_format::session::{Key, VARIABLE, VARIABLE_BYTES_MAX, at_exit};
 use heapledger_launch::attach::{Attached, age, attach, wait_for_end};
 use heapledger_launch::options::Settings;
-use heapledger_launch::output::{PatternNames, check, expand};
+use heapledger_launch::output::{PatternNames, check_by_making, expand};
 use heapledger_launch::{LaunchError, live, locate};
 
 use crate::args::AttachArgs;
@@ -55,7 +55,7 @@ fn output(arguments: &AttachArgs, name: &str) -> Result<PathBuf> {
     let pid = u32::try_from(arguments.process).unwrap_or(0);
     let names = PatternNames { program: name.as_ref(), pid, index: None };
     let path = std::path::absolute(expand(&arguments.output, &names)?)?;
-    check(&path)?;
+    check_by_making(&path)?;
     let free = (0..).map(|number| match number {
         0 => path.clone(),
         number => {

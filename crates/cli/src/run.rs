@@ -225,13 +225,17 @@ fn without_us(arguments: &RunArgs, name: &OsStr, start: Start, reason: &io::Erro
     refused(arguments.command.first().map_or(OsStr::new(""), |name| name), reason)
 }
 
+/// What the kernel gives at most.
+const PID_MAX: u32 = 1 << 22;
+
 /// Makes sure that the finished ledger can be written: where it was asked for, or else, if the working directory is not
 /// for that, in another place.
 fn place_output(arguments: &mut RunArgs, name: &OsStr) -> Result<()> {
     let short = locate::short_name(name).to_owned();
     let writable = |pattern: &OsStr| {
-        let path = output::expand(pattern, &output::PatternNames { program: &short, pid: 0, index: None })?;
-        output::check(&path)
+        // No number of a process is longer.
+        let path = output::expand(pattern, &output::PatternNames { program: &short, pid: PID_MAX, index: None })?;
+        output::check_by_making(&path)
     };
     let Err(problem) = writable(&arguments.output) else { return Ok(()) };
     if arguments.children.is_some() && matches!(problem, LaunchError::IsDirectory(_)) {

@@ -63,8 +63,11 @@ fn programs_that_cannot_be_executed() {
 fn own_failures_are_125_and_wrong_usage_is_2() {
     let scratch = Scratch::new("own");
     let marker = scratch.0.join("marker");
+    let too_long = "x".repeat(300);
     for options in [
         &["-o", "/no/such/dir/x.hl"][..],
+        &["-o", &too_long],
+        &["-o", "/proc/x.hl"],
         &["--ledger-dir", "/no/such/dir"],
         &["--preload", "/no/lib.so"],
         &["-o", "%x"],
@@ -76,7 +79,13 @@ fn own_failures_are_125_and_wrong_usage_is_2() {
         assert!(text(&seen.stderr).starts_with("heapledger: ") && text(&seen.stderr).lines().count() == 1);
         assert!(!marker.exists(), "the program was not started");
     }
-    for line in [&["run"][..], &["run", "--bogus", "x"], &["nonsense"], &["run", "--depth", "x", "y"]] {
+    for line in [
+        &["run"][..],
+        &["run", "--bogus", "x"],
+        &["nonsense"],
+        &["run", "--depth", "x", "y"],
+        &["run", "-o", "/dev/stdout", "true"],
+    ] {
         let seen = output(heapledger().args(line));
         assert_eq!(seen.status.code(), Some(2), "{line:?}");
         assert!(text(&seen.stderr).starts_with("heapledger: "), "{}", text(&seen.stderr));

@@ -91,6 +91,12 @@ pub enum LaunchError {
     /// The output's directory is not ours to write.
     #[error("the ledger cannot be written to {}: {}", .0.display(), .1.desc())]
     NotWritable(PathBuf, Errno),
+    /// Its name has more bytes than one has there.
+    #[error("the output's name, of {0} bytes, is too long for its file system")]
+    NameTooLong(usize),
+    /// Its directory is one in which the kernel alone makes files.
+    #[error("the ledger cannot be written to {}: no files can be made there", .0.display())]
+    NoFilesIn(PathBuf),
     /// No directory to write in can be made beside the output.
     #[error("the finished ledger cannot be written: {0}")]
     NoWorkplace(io::Error),

@@ -101,6 +101,38 @@ pub fn check(path: &Path) -> Result<(), LaunchError> {
         .map_err(|error| LaunchError::NotWritable(directory.to_owned(), error))
 }
 
+/// The same, and tries it: what is made there for a ledger is made, and removed again. Some names are too long for a file system, and in
+/// some directories, as `/proc`, nobody can make a file, whatever their permissions say.
+///
+/// # Errors
+/// If it cannot be written, as far as that is known now: a full disk may have room by then.
+pub fn check_by_making(path: &Path) -> Result<(), LaunchError> {
+    check(path)?;
+    let Err(error) = Workplace::beside(path) else { return Ok(()) };
+    match error.raw_os_error().map_or(Errno::EIO, Errno::from_raw) {
+        Errno::ENOSPC | Errno::EDQUOT => Ok(()),
+        Errno::ENAMETOOLONG => Err(LaunchError::NameTooLong(path.file_name().unwrap_or_default().len())),
+        // What file systems of the kernel's own say.
+        Errno::ENOENT | Errno::EPERM => Err(LaunchError::NoFilesIn(directory_of(path).to_owned())),
+        other => Err(LaunchError::NotWritable(directory_of(path).to_owned(), other)),
+    }
+}
+
+/// Whether this is a name of what a process has open, as `/dev/stdout` is, whatever that may be just now: no file can be put in its place.
+pub fn is_descriptor(path: &Path) -> bool {
+    const LINKS_MAX: u32 = 40; // as the kernel has it
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(directory) = directory_of(&path).canonicalize() else { return false };
+        if directory.starts_with("/proc") && directory.file_name() == Some(OsStr::new("fd")) {
+            return true;
+        }
+        let Ok(target) = fs::read_link(&path) else { return false };
+        path = directory.join(target);
+    }
+    false
+}
+
 /// The place, and the pattern for a file of that name in there.
 pub fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
     let mut whole = Vec::new();
@@ -429,5 +461,23 @@ mod tests {
         assert!(check(Path::new("/tmp")).is_err());
         assert!(check(Path::new("")).is_err());
         assert!(check(Path::new("x.hl")).is_ok());
+        let base = std::env::temp_dir().join(format!("heapledger-tried-{}", std::process::id()));
+        fs::create_dir_all(&base).expect("a directory");
+        assert!(check_by_making(&base.join("x.hl")).is_ok());
+        let long = base.join("x".repeat(300));
+        assert!(matches!(check_by_making(&long), Err(LaunchError::NameTooLong(300))));
+        assert_eq!(fs::read_dir(&base).expect("list").count(), 0, "nothing stays");
+        fs::remove_dir_all(&base).expect("removed");
+        assert!(check_by_making(Path::new("/proc/x.hl")).is_err());
+    }
+
+    #[test]
+    fn what_is_open_is_no_place_for_a_file() {
+        for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/0"] {
+            assert!(is_descriptor(Path::new(path)), "{path}");
+        }
+        for path in ["x.hl", "/dev/null", "/proc/x.hl", "/no/such/directory/x.hl", "/tmp", ""] {
+            assert!(!is_descriptor(Path::new(path)), "{path}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! The options of the recorder, from their one table, for the commands that begin a recording.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use heapledger_format::session::{Key, LABELS_BYTES_MAX};
 use heapledger_launch::options::{OPTIONS, Settings};
+use heapledger_launch::output::is_descriptor;
 
 /// Adds those that are wanted, and the hidden one for another library.
 pub(super) fn augment(mut command: Command, is_wanted: fn(Key) -> bool) -> Command {
@@ -35,9 +36,14 @@ pub(super) fn augment(mut command: Command, is_wanted: fn(Key) -> bool) -> Comma
 /// Reads a ledger's name, or a pattern of it. Reading commands take `-` for standard input: a file of that name would be hard to ask for, and a ledger
 /// is no stream.
 pub(crate) fn output_file() -> impl TypedValueParser<Value = OsString> {
-    OsStringValueParser::new().try_map(|name| match name == "-" {
-        true => Err("a ledger is a file, and cannot go to standard output; './-' is a file of this name"),
-        false => Ok(name),
+    OsStringValueParser::new().try_map(|name| match name {
+        name if name == "-" => {
+            Err("a ledger is a file, and cannot go to standard output; './-' is a file of this name")
+        }
+        name if is_descriptor(Path::new(&name)) => {
+            Err("a ledger is a file, and cannot go to standard output, or to what else is open")
+        }
+        name => Ok(name),
     })
 }
 

@@ -393,6 +393,7 @@ mod tests {
             &["--unwind=x", "jq"],
             &["-o"],
             &["-o", "-", "jq"],
+            &["-o", "/dev/stdout", "jq"],
             &["--output=-", "jq"],
             &["--"],
             &["--sample", "2T", "jq"],
