@@ -1,5 +1,6 @@
 /* Waits in one of the ways in which a program can, tells how that ended, and then allocates so many blocks as are known.
-   waits HOW: it says "." before it waits; where it does not wait for a time, its input wakes it. */
+   waits HOW [terminate|become|LIBRARY]: it says "." before it waits; where it does not wait for a time, its input wakes it. In the end a
+   signal terminates it, it becomes another program, or it allocates in a library that it opens. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -144,6 +145,10 @@ int main(int argc, char **argv)
     }
     for (int index = 0; index < 7; index++)
         free(before[index]);
+    if (argc > 2 && strcmp(argv[2], "terminate") == 0)
+        raise(SIGTERM);
+    if (argc > 2 && strcmp(argv[2], "become") == 0)
+        execlp("sleep", "sleep", "600", (char *)NULL);
     if (argc > 2) {
         void *library = dlopen(argv[2], RTLD_NOW);
         void *(*allocates)(size_t) = library ? (void *(*)(size_t))dlsym(library, "allocates_here") : NULL;

@@ -275,10 +275,40 @@ fn a_server_with_an_allocator_of_its_own_is_recorded_and_waited_for() -> Result 
     ask(&["shutdown", "nosave"])?;
     redis.finish(process::PATIENCE)?.good()?;
     let attach = attach.finish(process::PATIENCE)?.good()?;
-    check!(attach.err().contains("has ended; look: heapledger stats"), "{attach}");
+    check!(attach.err().contains("has ended with status 0; look: heapledger stats"), "{attach}");
     let stats = Stats::of(scratch.path("x.hl"))?;
     check!(stats.number("live_bytes") > 500_000, "{} bytes live", stats.number("live_bytes"));
     check_totals(&stats, &[])
+}
+
+/// A program that a signal ends, or that becomes another one, cannot write its ledger; who waits for it does, and says how that was.
+#[test]
+fn who_waits_writes_what_the_program_cannot() -> Result {
+    let compiled = Scratch::new();
+    let program = built(&compiled, "waits.c", &[])?;
+    for (way, told, stats) in [
+        ("terminate", "was ended by SIGTERM", "killed by signal 15"),
+        ("become", "has become another program (exec)", "went on as another program (exec)"),
+    ] {
+        let scratch = Scratch::new();
+        let mut stranger = Stranger::start(command(&program).args(["read", way]))?;
+        let attach = process::start(attaching(&scratch, stranger.pid(), &["--wait"]).stdin(Stdio::null()))?;
+        let pid = stranger.pid().to_string();
+        until("a ledger", || {
+            process::run(command(heapledger()).args(["stats", &pid])).is_ok_and(|ran| ran.status.success())
+        })?;
+        // It may still be at work in the program: what it says tells that it is not, and so does its sleep.
+        sleep(Duration::from_millis(300));
+        stranger.stdin.take().ok_or("no stdin")?.write_all(b"x").map_err(|error| error.to_string())?;
+        let attach = attach.finish(process::PATIENCE)?.good()?;
+        check!(attach.err().contains(told) && attach.err().contains("look: heapledger stats"), "{way}: {attach}");
+        let ledger = scratch.path("x.hl");
+        let said = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?.out();
+        check!(said.contains(stats), "{way}: {said}");
+        check!(made_by(&ledger, "made")? == (100, 10_000), "{way}: {:?}", made_by(&ledger, "made")?);
+        check!(scratch.unfinished().is_empty(), "{way}: {:?}", scratch.unfinished());
+    }
+    Ok(())
 }
 
 /// A number for a thing that was refused: each has its own sentence, and nothing was done to anybody.

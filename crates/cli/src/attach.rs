@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use heapledger_format::session::{Key, VARIABLE, VARIABLE_BYTES_MAX, at_exit};
-use heapledger_launch::attach::{Attached, age, attach, wait_for_end};
+use heapledger_launch::attach::ending::{AttachedEnd, Awaited, finish_for, live_ledger};
+use heapledger_launch::attach::{Attached, age, attach};
+use heapledger_launch::finish::{Finisher, Written, abandon_when_told};
 use heapledger_launch::options::Settings;
-use heapledger_launch::output::{PatternNames, check_by_making, expand};
+use heapledger_launch::output::{PatternNames, check_by_making, expand, without_variables};
 use heapledger_launch::{LaunchError, live, locate};
 
 use crate::args::AttachArgs;
+use crate::run::signal_name;
+use crate::terminal::Progress;
 use crate::text::shell;
 use crate::{say, say_lines, terminal};
 
@@ -35,13 +39,31 @@ pub(crate) fn run(mut arguments: AttachArgs) -> Result<()> {
     if words.len() > VARIABLE_BYTES_MAX {
         return Err(LaunchError::OptionsTooLong.into());
     }
+    let awaited = arguments.wait.then(|| Awaited::of(process));
     let attached = attach(process, &library, words.as_encoded_bytes())?;
+    let live = if arguments.wait { live_ledger(process) } else { None };
     tell(&arguments, &name, output.as_deref(), attached);
-    if arguments.wait {
-        wait_for_end(process).with_context(|| format!("process {process} cannot be waited for"))?;
-        tell_end(&arguments, &name, output.as_deref());
+    let Some(awaited) = awaited else { return Ok(()) };
+    let end = awaited.wait().with_context(|| format!("process {process} cannot be waited for"))?;
+    let written = match (&live, &output) {
+        (Some(live), Some(output)) => written_for(live, output, end, arguments.quiet)?,
+        _ => None,
+    };
+    if let Some(wanted) = written.as_ref().and_then(|written| written.instead_of.as_ref()) {
+        say(&format!("{} was there already: this ledger has another name", wanted.display()));
     }
+    tell_end(&arguments, &name, written.map(|written| written.path).or(output).as_deref(), end);
     Ok(())
+}
+
+/// Writes the ledger of a program that could not do it itself.
+fn written_for(live: &Path, output: &Path, end: AttachedEnd, quiet: bool) -> Result<Option<Written>> {
+    abandon_when_told();
+    let mut finisher = Finisher::new(without_variables(output));
+    let mut progress = Progress::of_ours("writing the ledger", quiet);
+    let written = finish_for(live, &mut finisher, end, &mut |done, of| progress.bytes(done, of));
+    drop(progress);
+    written.with_context(|| format!("the unfinished ledger is kept: heapledger recover {} -o DIR", shell(live)))
 }
 
 /// Whether the program can write where we can.
@@ -99,10 +121,13 @@ fn tell(arguments: &AttachArgs, name: &str, output: Option<&Path>, attached: Att
     if arguments.quiet {
         return;
     }
-    let end = output.map_or_else(
+    let mut end = output.map_or_else(
         || "at its end:  heapledger recover (it is another user's)".to_owned(),
         |path| format!("at its end:  {}", shell(path)),
     );
+    if output.is_some() && !arguments.wait {
+        end.push_str("\n  if killed:   heapledger recover, also after an exec; with --wait that is done here");
+    }
     say_lines(&format!(
         "{} ({process}) is recorded from now on; what it allocated before is not in the ledger\n  now:         \
          heapledger top {process}, or stats, dump, tree {process}\n  {end}",
@@ -110,18 +135,23 @@ fn tell(arguments: &AttachArgs, name: &str, output: Option<&Path>, attached: Att
     ));
 }
 
-/// The program has ended.
-fn tell_end(arguments: &AttachArgs, name: &str, output: Option<&Path>) {
+/// The program has ended, or has become another one.
+fn tell_end(arguments: &AttachArgs, name: &str, output: Option<&Path>, end: AttachedEnd) {
     let (name, process) = (heapledger_report::clean(name), arguments.process);
+    let end = match end {
+        AttachedEnd::Exit(status) => format!("has ended with status {status}"),
+        AttachedEnd::Signal(signal) => format!("was ended by {}", signal_name(signal)),
+        AttachedEnd::Exec => "has become another program (exec), which is not recorded".to_owned(),
+        AttachedEnd::Ended => "has ended".to_owned(),
+    };
     match output.filter(|path| path.exists()) {
         Some(_) if arguments.quiet => {}
         Some(path) => {
             let path = shell(path);
-            terminal::tell(&format!("heapledger: {name} ({process}) has ended; look: heapledger stats {path}\n"));
+            terminal::tell(&format!("heapledger: {name} ({process}) {end}; look: heapledger stats {path}\n"));
         }
         None => say_lines(&format!(
-            "{name} ({process}) has ended without writing its ledger: it was killed, or is another user's\n  to finish it: \
-             heapledger recover"
+            "{name} ({process}) {end}; its ledger is unfinished\n  to finish it: heapledger recover"
         )),
     }
 }

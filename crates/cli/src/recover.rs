@@ -1,7 +1,5 @@
 //! `heapledger recover`: finishes ledgers whose `run` is gone, and clears away what else is left of it.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +8,7 @@ use heapledger_format::session::{ending, process as key};
 use heapledger_launch::LaunchError;
 use heapledger_launch::family;
 use heapledger_launch::finish::Finisher;
-use heapledger_launch::output::directory_of;
+use heapledger_launch::output::{below, directory_of, without_variables};
 use heapledger_launch::recover::{self, Abandoned, Hands, Killed, Unfinished, UnfinishedState};
 use heapledger_report::Figures;
 use heapledger_source::More;
@@ -29,12 +27,12 @@ pub(crate) fn run(arguments: &RecoverArgs) -> Result<ExitCode> {
         let shown = output.display();
         let several = "which need a directory: --output DIR";
         ensure!(arguments.list || found.len() <= 1, "{shown} is one file for {} ledgers, {several}", found.len());
-        without_variables(output).into()
+        without_variables(output)
     } else {
         if !arguments.list && !found.is_empty() {
             make_directory(output)?;
         }
-        without_variables(output).join(OUTPUT).into()
+        below(output, OUTPUT.as_ref()).1
     };
     let mut finisher = Finisher::new(pattern);
     let mut failures = 0;
@@ -69,16 +67,6 @@ fn make_directory(path: &Path) -> Result<()> {
 /// Whether `--output` is the name of one finished ledger, as that of `run` is.
 fn names_a_ledger(output: &Path) -> bool {
     output.extension().is_some_and(|ending| ending == ending::FINISHED.trim_start_matches('.')) && !output.is_dir()
-}
-
-/// A path as a pattern of file names, in which a percent sign is just that.
-fn without_variables(path: &Path) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let mut pattern = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        pattern.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
-    }
-    PathBuf::from(OsString::from_vec(pattern))
 }
 
 /// Why what a person named cannot be finished, with what can be done instead.

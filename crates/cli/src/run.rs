@@ -22,6 +22,8 @@ use heapledger_launch::threshold::{Threshold, Thresholds};
 use heapledger_launch::wait::{self, Signals, Start};
 use heapledger_launch::{LaunchError, OWN_FAILURE, exec, live, locate, output, sys};
 
+pub(crate) use self::end::signal_name;
+
 use self::end::Outcome;
 use self::reports::{ErrorReports, ErrorsTold};
 use self::thresholds::Snapshots;

@@ -5,6 +5,7 @@
 //! (`place.rs`). That one calls `dlopen` as if it were such a handler, while all others run: it returns to where it was by itself
 //! (`frame.rs`), also if this process is killed meanwhile. The library's constructor does the rest, inside of the program.
 
+pub mod ending;
 mod frame;
 mod image;
 mod memory;
@@ -17,14 +18,11 @@ mod thread;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use heapledger_format::handover::{REASON_BYTES_MAX, at, state};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
 use self::frame::{Laid, State, calling, lay};
@@ -32,7 +30,7 @@ use self::memory::TargetMemory;
 use self::place::{LOADER, Modules, ThreadPlace};
 use self::thread::HeldThread;
 use crate::freeze::{HeldProcess, Trace, threads, waits_in_kernel};
-use crate::sys::{self, Stop};
+use crate::sys::Stop;
 
 /// How long a place is looked for.
 const SEARCH: Duration = Duration::from_secs(10);
@@ -300,23 +298,4 @@ pub fn age(process: i32) -> Option<Duration> {
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
     Some(Duration::try_from_secs_f64(uptime - started).unwrap_or_default())
-}
-
-/// Waits until a process has ended, which need not be a child.
-///
-/// # Errors
-/// If the kernel does not tell.
-pub fn wait_for_end(process: i32) -> io::Result<()> {
-    let end = match u32::try_from(process).map(sys::process_end) {
-        Ok(Ok(end)) => end,
-        Ok(Err(error)) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
-        _ => return Ok(()),
-    };
-    let mut news = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
-    while let Err(error) = poll(&mut news, PollTimeout::NONE) {
-        if error != Errno::EINTR {
-            return Err(error.into());
-        }
-    }
-    Ok(())
 }

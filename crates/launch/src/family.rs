@@ -10,7 +10,7 @@ mod new_ledgers;
 mod outside;
 mod pace;
 mod taken;
-mod told_end;
+pub(crate) mod told_end;
 mod watch;
 
 use std::ffi::{OsStr, OsString};

@@ -135,13 +135,19 @@ pub fn is_descriptor(path: &Path) -> bool {
 
 /// The place, and the pattern for a file of that name in there.
 pub fn below(place: &Path, pattern: &OsStr) -> (PathBuf, OsString) {
-    let mut whole = Vec::new();
-    for byte in place.as_os_str().as_bytes() {
-        whole.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
+    let mut whole = without_variables(place);
+    whole.push("/");
+    whole.push(pattern);
+    (place.to_owned(), whole)
+}
+
+/// A path as a pattern of file names, in which a percent sign is just that.
+pub fn without_variables(path: &Path) -> OsString {
+    let mut pattern = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        pattern.extend_from_slice(if *byte == b'%' { b"%%" } else { std::slice::from_ref(byte) });
     }
-    whole.push(b'/');
-    whole.extend_from_slice(pattern.as_bytes());
-    (place.to_owned(), OsString::from_vec(whole))
+    OsString::from_vec(pattern)
 }
 
 /// Where a file of this name lies.

@@ -15,8 +15,9 @@ The program need not have been started by heapledger, and goes on; no debugger
 is needed. One of its threads is made to open the library, at a place where a
 signal handler could do it; the calls of what it has loaded are led there then.
 What it allocated before is not in the ledger, nor are the ends of such blocks.
-When the program ends it writes its ledger itself, to FILE; if it is killed,
-`heapledger recover` does. Its child processes are not recorded.
+When the program ends it writes its ledger itself, to FILE. If a signal ends it
+or it becomes another program (exec), `attach --wait` does, or `recover`.
+Its child processes are not recorded.
 
 Not possible: static programs, musl, glibc before 2.35, sanitizers, a program
 with an allocator of its own inside, one that filters its system calls; where
@@ -82,7 +83,7 @@ impl Args for AttachArgs {
                     .short('w')
                     .long("wait")
                     .action(ArgAction::SetTrue)
-                    .help("Wait until the program has ended, and say where its ledger is"),
+                    .help("Wait until the program has ended, say how and where its ledger is; write that if a signal or an exec ended it"),
             )
             .arg(
                 Arg::new("quiet")

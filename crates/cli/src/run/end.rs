@@ -203,13 +203,14 @@ fn errors(ledger: &Ledger, arguments: &RunArgs) -> Result<u64> {
 pub(super) fn program_end(status: ExitStatus) -> ProgramEnd {
     match (status.code(), status.signal()) {
         (Some(code), _) => ProgramEnd::Status(code),
-        (None, Some(signal)) => {
-            let name =
-                Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |known| known.as_str().into());
-            ProgramEnd::Signal { name, core_dumped: status.core_dumped() }
-        }
+        (None, Some(signal)) => ProgramEnd::Signal { name: signal_name(signal), core_dumped: status.core_dumped() },
         (None, None) => ProgramEnd::Unknown,
     }
+}
+
+/// `SIGTERM`, or its number if it has no name.
+pub(crate) fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |known| known.as_str().into())
 }
 
 /// The process that was to finish them ended in another way.

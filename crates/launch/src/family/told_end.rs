@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::sys;
 
 /// A process whose end the system tells of.
-pub(super) struct ToldEnd {
+pub(crate) struct ToldEnd {
     fd: OwnedFd,
     pid: u32,
     start_ticks: u64,
@@ -18,27 +18,27 @@ pub(super) struct ToldEnd {
 
 impl ToldEnd {
     /// Of the process that has this number now; `None` if there is none, or the system does not tell.
-    pub(super) fn of(pid: u32) -> Option<ToldEnd> {
+    pub(crate) fn of(pid: u32) -> Option<ToldEnd> {
         let fd = sys::process_end(pid).ok()?;
         // Whoever has the number while the descriptor is open has it for good, or has ended.
         Some(ToldEnd { fd, pid, start_ticks: start_ticks_of_any(pid)? })
     }
 
-    pub(super) fn is_of(&self, pid: u32, start_ticks: u64) -> bool {
+    pub(crate) fn is_of(&self, pid: u32, start_ticks: u64) -> bool {
         (self.pid, self.start_ticks) == (pid, start_ticks)
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let mut told = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
         poll(&mut told, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 
     /// How it ended, when it is over.
-    pub(super) fn how(&self) -> Option<MemberEnd> {
+    pub(crate) fn how(&self) -> Option<MemberEnd> {
         // Until somebody waits for it, `/proc` tells; then the descriptor does. That may happen in between.
         let waited = || sys::waited_status(self.fd.as_fd()).and_then(end_of);
         waited().or_else(|| how_unwaited(self.pid, self.start_ticks)).or_else(waited)
@@ -46,12 +46,12 @@ impl ToldEnd {
 }
 
 /// How a process ended that nobody has waited for yet.
-pub(super) fn how_unwaited(pid: u32, start_ticks: u64) -> Option<MemberEnd> {
+pub(crate) fn how_unwaited(pid: u32, start_ticks: u64) -> Option<MemberEnd> {
     zombie_status(pid, start_ticks).map(ExitStatus::from_raw).and_then(end_of)
 }
 
 /// What a status says.
-pub(super) fn end_of(status: ExitStatus) -> Option<MemberEnd> {
+pub(crate) fn end_of(status: ExitStatus) -> Option<MemberEnd> {
     status.code().map(MemberEnd::Exit).or_else(|| status.signal().map(MemberEnd::Signal))
 }
 
