@@ -114,8 +114,8 @@ fn tell(arguments: &AttachArgs, name: &str, output: Option<&Path>, attached: Att
     }
     if attached.not_rebound > 0 {
         say(&format!(
-            "{} words of the program cannot be changed: calls through them are not seen",
-            attached.not_rebound
+            "{} of the program cannot be changed: calls through that are not seen",
+            heapledger_report::counted(attached.not_rebound, "word", "words")
         ));
     }
     if arguments.quiet {

@@ -7,6 +7,7 @@ use heapledger_lws::base64;
 use heapledger_wire::line::LEAD_IN;
 use heapledger_wire::{FRAME_BYTES_MAX, Frame, cobs};
 
+use crate::counted;
 use crate::lines::LINE_BYTES_MAX;
 use crate::log::{LogKind, LogLedger};
 use crate::made::MadeLedgers;
@@ -142,7 +143,7 @@ impl EventBooks {
             if self.starts_left != 0 && !started_anew {
                 draft.missing("The device started more often than ledgers are kept: some starts are in none.");
             }
-            let name = format!("{} events of device {device}", books.events);
+            let name = format!("{} of device {device}", counted(books.events, "event", "events"));
             made.add(number, draft, LogKind::Events, name)?;
         }
         Ok(made.end())

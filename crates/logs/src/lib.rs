@@ -19,3 +19,8 @@ pub mod lws;
 mod made;
 pub mod sysview;
 pub mod trace_ledger;
+
+/// A number and what it counts: `1 frame`, `2 frames`.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

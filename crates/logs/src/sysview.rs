@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
+use crate::counted;
 use crate::log::{LogKind, LogLedger};
 use crate::made::MadeLedgers;
 
@@ -242,7 +243,7 @@ impl SysTrace {
     fn missing(&self) -> Vec<String> {
         let mut missing = self.broken.clone();
         if self.lost != 0 {
-            missing.push(format!("The device dropped {} events for want of room.", self.lost));
+            missing.push(format!("The device dropped {} for want of room.", counted(self.lost, "event", "events")));
         }
         missing
     }
@@ -268,7 +269,7 @@ impl SysTrace {
                 "The stream does not say which events are those of the heap: those of the first module were taken.",
             );
         }
-        let name = format!("{} heap events of SystemView", self.heap_events);
+        let name = format!("{} of SystemView", counted(self.heap_events, "heap event", "heap events"));
         let mut made = MadeLedgers::default();
         made.add(0, draft, LogKind::SystemView, name)?;
         Ok(made.end().pop())

@@ -5,6 +5,7 @@ use std::io;
 use heapledger_format::session::process::LOG;
 use heapledger_lws::Dialect;
 
+use crate::counted;
 use crate::draft::{DraftShape, LedgerDraft, unknown_block};
 use crate::lines::LINE_BYTES_MAX;
 use crate::lws::{LoggedTrace, TraceAt};
@@ -104,18 +105,18 @@ impl TraceLedger {
         }
         if self.lenient != 0 {
             let first = self.first_lenient.take().unwrap_or_default();
-            self.draft.remark(&format!("{} read leniently; the first: {first}.", counted(self.lenient)));
+            self.draft.remark(&format!("{} read leniently; the first: {first}.", backtraces(self.lenient)));
         }
         if self.high_lost != 0 {
             self.draft.remark(&format!(
                 "{} with values of 2^31 or more, whose upper bits libwebsockets destroys on 64 bits: such frames have no names.",
-                counted(self.high_lost)
+                backtraces(self.high_lost)
             ));
         }
         if self.by_other_builds != 0 {
             self.draft.remark(&format!(
                 "{} of a build of libwebsockets (clang 15 or later, optimized) whose lines its own tool cannot read.",
-                counted(self.by_other_builds)
+                backtraces(self.by_other_builds)
             ));
         }
         self.draft
@@ -124,13 +125,13 @@ impl TraceLedger {
 
 /// Of lines that are too long the rest was not read.
 pub(crate) fn too_long(lines: u64, first: u64) -> String {
-    let what = if lines == 1 { "1 line is" } else { &format!("{lines} lines are") };
+    let what = counted(lines, "line is", "lines are");
     format!(
         "{what} longer than {} KiB, and what stands behind that was not read; the first: line {first}.",
         LINE_BYTES_MAX >> 10
     )
 }
 
-fn counted(number: u64) -> String {
-    if number == 1 { "1 backtrace was".to_owned() } else { format!("{number} backtraces were") }
+fn backtraces(number: u64) -> String {
+    counted(number, "backtrace was", "backtraces were")
 }

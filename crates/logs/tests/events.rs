@@ -153,18 +153,18 @@ fn frames_that_are_lost_or_damaged_or_come_twice_are_counted() {
     let mut fewer = frames.clone();
     fewer.remove(2);
     let said = missing(&read(&packed(&fewer))[0]);
-    assert!(said.iter().any(|text| text.starts_with("1 frames (or more")), "{said:?}");
+    assert!(said.iter().any(|text| text.starts_with("1 frame (or more")), "{said:?}");
 
     let mut damaged = frames.clone();
     damaged[2][9] ^= 0x10;
     let said = missing(&read(&packed(&damaged))[0]);
-    assert!(said.iter().any(|text| text.starts_with("1 frames came damaged")), "{said:?}");
+    assert!(said.iter().any(|text| text.starts_with("1 frame came damaged")), "{said:?}");
 
     let mut twice = frames.clone();
     twice.insert(2, frames[1].clone());
     let ledgers = read(&packed(&twice));
     assert_sample(&ledgers[0]);
-    assert_eq!(ledgers[0].process().all_of("remark.").collect::<Vec<_>>(), ["1 frames came twice."]);
+    assert_eq!(ledgers[0].process().all_of("remark.").collect::<Vec<_>>(), ["1 frame came twice."]);
 
     let late = missing(&read(&packed(&frames[1..]))[0]);
     assert!(late.iter().any(|text| text.contains("The beginning was not received")), "{late:?}");
@@ -251,7 +251,7 @@ fn blocks_come_and_go_while_all_are_told_and_a_list_with_gaps_takes_nothing_away
     let part = listed(Some(2));
     assert!(live(&part).len() >= blocks.len() - 1, "{:?}", live(&part).keys());
     let said = missing(&part);
-    assert!(said.iter().any(|text| text.starts_with("1 lists of all live blocks came in part")), "{said:?}");
+    assert!(said.iter().any(|text| text.starts_with("1 list of all live blocks came in part")), "{said:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use heapledger_analysis::fields::Field;
 use heapledger_analysis::watch::{LookRow, Motion, Readings, TotalsRates};
 use heapledger_analysis::{Amount, Identity, Sampled, Seen};
 
-use crate::form::units::{Figures, clean, count};
+use crate::form::units::{Figures, clean, count, counted};
 use crate::{Form, Paint, Report, ReportError, Stepwise, sentence};
 
 mod columns;
@@ -110,7 +110,8 @@ impl Look {
         let mut losses: Vec<String> = readings.missing_blocks().map(sentence).collect();
         let folded = sample.map_or(0, |sample| sample.folded);
         if folded != 0 {
-            losses.push(format!("{folded} blocks are shown without a stack: there are too many call sites."));
+            let blocks = counted(folded, "block is", "blocks are");
+            losses.push(format!("{blocks} shown without a stack: there are too many call sites."));
         }
         Look {
             program: identity.program.clone().unwrap_or_else(|| "unknown program".to_owned()),

@@ -94,12 +94,13 @@ fn one_of(mut made: Vec<LogLedger>, path: &OsStr, wanted: Option<WhichLedger>) -
         Some(WhichLedger::Numbered(number)) => Some(number),
         None => None,
     };
+    let ledgers = heapledger_report::counted(count as u64, "ledger", "ledgers");
     let index = wanted.map_or(count, |wanted| wanted).wrapping_sub(1);
     if count == 0 {
         bail!("{shown} is not a ledger, and no line of it tells of a heap in a way that heapledger knows");
     }
     if index >= count {
-        bail!("{shown} holds {count} ledgers, counted from 1");
+        bail!("{shown} holds {ledgers}, counted from 1");
     }
     if count > 1 && wanted.is_none() {
         let first = count.saturating_sub(NAMES_SAID);
@@ -107,7 +108,7 @@ fn one_of(mut made: Vec<LogLedger>, path: &OsStr, wanted: Option<WhichLedger>) -
         let names: Vec<String> =
             numbered.map(|(index, ledger)| format!("{shown}@{}: {}", index + 1, ledger.name)).collect();
         let before = if first == 0 { "" } else { "…; " };
-        say(&format!("the log holds {count} ledgers, and the last is shown ({before}{})", names.join("; ")));
+        say(&format!("the log holds {ledgers}, and the last is shown ({before}{})", names.join("; ")));
     }
     Ok(Ledger::of_file(made.swap_remove(index).into_file()?, Path::new(path))?)
 }

@@ -14,7 +14,7 @@ use heapledger_launch::finish::Written;
 use heapledger_launch::start::Session;
 use heapledger_launch::wait::Signals;
 use heapledger_launch::{locate, machine};
-use heapledger_report::{FamilyRun, clean, largest_holder};
+use heapledger_report::{FamilyRun, clean, counted, largest_holder};
 use heapledger_source::{Family, Ledger};
 
 use super::end::Outcome;
@@ -58,8 +58,8 @@ pub(super) fn begin(arguments: &mut RunArgs, session: &Session, pid: i32) -> Opt
 pub(super) fn end(watch: FamilyWatch, arguments: &RunArgs, status: ExitStatus, signals: &Signals) -> FamilyOutcome {
     let outcome = watch.end(arguments.children_end, status, signals);
     if outcome.given_up > 0 {
-        let count = outcome.given_up;
-        say(&format!("given up; {count} ledgers are left unfinished: `heapledger recover` finishes them"));
+        let ledgers = counted(outcome.given_up, "ledger is", "ledgers are");
+        say(&format!("given up; {ledgers} left unfinished, for `heapledger recover` to finish"));
     }
     outcome.problems.iter().for_each(|problem| say(&clean(problem)));
     outcome

@@ -6,6 +6,7 @@ use std::io;
 use heapledger_format::{Entry, FreedEntry, Kind, Site};
 
 use super::trace::{DumpPart, Memory, TraceSummary, TracedBlock};
+use crate::counted;
 use crate::draft::{Cores, DraftShape, LedgerDraft};
 
 /// Most blocks of a dump: no chip has so many.
@@ -190,28 +191,35 @@ impl TraceDump {
             missing.push("The dump's first line is missing, and perhaps records.".to_owned());
         }
         if let Some(announced) = self.announced.filter(|announced| *announced != records) {
-            missing.push(format!("The dump tells of {announced} records, and {records} are there."));
+            let are = if records == 1 { "is" } else { "are" };
+            missing.push(format!(
+                "The dump tells of {}, and {records} {are} there.",
+                counted(announced, "record", "records")
+            ));
         }
         if let Some((told, told_blocks)) = summary.alive.filter(|alive| *alive != (bytes, blocks)) {
             missing.push(format!(
-                "The dump's summary says {told} bytes alive in {told_blocks} blocks; the records that are there make {bytes} bytes in {blocks}."
+                "The dump's summary says {told} bytes alive in {}; the records that are there make {bytes} bytes in {blocks}.",
+                counted(told_blocks, "block", "blocks")
             ));
         }
         if summary.alive.is_none() {
             missing.push("The dump was cut: its summary is missing.".to_owned());
         }
         if self.broken != 0 {
-            missing
-                .push(format!("{} of the dump could not be read, cut by other text.", counted(self.broken, "record")));
+            missing.push(format!(
+                "{} of the dump could not be read, cut by other text.",
+                counted(self.broken, "record", "records")
+            ));
         }
         if self.dropped != 0 {
-            missing.push(format!("{} of the dump found no room.", counted(self.dropped, "record")));
+            missing.push(format!("{} of the dump found no room.", counted(self.dropped, "record", "records")));
         }
         if summary.overflowed {
             let dropped = summary.allocations.unwrap_or(0).saturating_sub(records);
             missing.push(format!(
                 "The trace's buffer overflowed on the device: {} dropped, live blocks perhaps among them.",
-                counted(dropped, "record was",)
+                counted(dropped, "record was", "records were")
             ));
         }
         if summary.corrupt {
@@ -235,11 +243,3 @@ impl TraceDump {
 
 /// So many freed blocks are looked at that one may lie over.
 const OVERLAPS: usize = 64;
-
-fn counted(number: u64, what: &str) -> String {
-    match (number, what.split_once(' ')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some((what, _))) => format!("{number} {what}s were"),
-        (_, None) => format!("{number} {what}s"),
-    }
-}

@@ -9,6 +9,7 @@ use heapledger_format::section::heap_figures;
 use heapledger_format::{Entry, ThreadRow, ThreadRowPlus1, Word};
 
 use super::words::{around, decimal, hex};
+use crate::counted;
 use crate::draft::{DraftShape, HeapPlace, LedgerDraft};
 
 /// Most tasks that are kept: a ledger has numbers for so many.
@@ -158,8 +159,8 @@ impl HeapStats {
     pub(super) fn draft(mut self) -> LedgerDraft {
         if self.left != 0 {
             self.draft.missing(&format!(
-                "{} lines of the list found no room: it has more tasks or heaps than are kept.",
-                self.left
+                "{} of the list found no room: it has more tasks or heaps than are kept.",
+                counted(self.left, "line", "lines")
             ));
         }
         self.draft

@@ -7,6 +7,7 @@ use heapledger_format::{Entry, FreedEntry, GlobalCounter, Kind, Site, TallyCount
 use heapledger_wire::message::Mark;
 use heapledger_wire::{Frame, Message, VERSION};
 
+use crate::counted;
 use crate::draft::{DraftShape, LedgerDraft};
 
 /// Most tasks that are told apart.
@@ -287,17 +288,17 @@ impl DeviceBooks {
         draft.set(GlobalCounter::PeakBlocks, blocks);
         draft.set(GlobalCounter::PeakTime, time);
         draft.set(GlobalCounter::LastTime, self.time);
-        let mut missing = |number: u64, what: &str| {
+        let mut missing = |number: u64, [one, many]: [&str; 2], what: &str| {
             if number != 0 {
-                draft.missing(&format!("{number} {what}"));
+                draft.missing(&format!("{} {what}", counted(number, one, many)));
             }
         };
-        missing(self.lost, "events were dropped on the device: the line was too slow.");
-        missing(self.gaps, "frames (or more, by 256 at a time) never came, with all their events.");
-        missing(bad_frames, "frames came damaged and were not read.");
-        missing(self.part_lists, "lists of all live blocks came in part: blocks may be missing.");
-        missing(self.unknown_stacks, "events have stacks that were told in frames which never came.");
-        missing(self.cut, "frames have messages of a later version, which were not read.");
+        missing(self.lost, ["event was", "events were"], "dropped on the device: the line was too slow.");
+        missing(self.gaps, ["frame", "frames"], "(or more, by 256 at a time) never came, with all their events.");
+        missing(bad_frames, ["frame came damaged and was", "frames came damaged and were"], "not read.");
+        missing(self.part_lists, ["list", "lists"], "of all live blocks came in part: blocks may be missing.");
+        missing(self.unknown_stacks, ["event has", "events have"], "stacks that were told in frames which never came.");
+        missing(self.cut, ["frame has", "frames have"], "messages of a later version, which were not read.");
         if let Some(version) = self.newer {
             draft.missing(&format!("The device sends version {version}, and this heapledger reads up to {VERSION}."));
         }
@@ -305,7 +306,7 @@ impl DeviceBooks {
             draft.missing("The beginning was not received: blocks from before are not known.");
         }
         if self.repeats != 0 {
-            draft.remark(&format!("{} frames came twice.", self.repeats));
+            draft.remark(&format!("{} came twice.", counted(self.repeats, "frame", "frames")));
         }
         draft.process(heapledger_format::session::process::LOG, "events");
         Ok(draft)

@@ -91,9 +91,10 @@ impl FamilyDiff<'_> {
         let live = sum(|totals| totals.live_bytes);
         let processes = sum(|totals| totals.processes);
         let [live_before, live_after] = live.map(|bytes| figures.bytes(bytes));
-        let [count_before, count_after] = processes.map(count);
+        let before = counted(processes[0], "process", "processes");
+        let (after, hold) = (count(processes[1]), if processes[1] == 1 { "holds" } else { "hold" });
         let text = format!(
-            "{count_before} processes held {live_before} at their ends, {count_after} now hold {live_after}: {}",
+            "{before} held {live_before} at their ends, {after} now {hold} {live_after}: {}",
             figures.growth(live[1].cast_signed().wrapping_sub(live[0].cast_signed()))
         );
         writeln!(out, "{}\n", paint.lines(&text, 0, 2))?;

@@ -34,9 +34,10 @@ pub(super) fn write(report: &FamilyReport<'_>, out: &mut dyn Write) -> io::Resul
     fields.line("Processes", processes(family, summary))?;
     let figures = paint.figures(summary.totals.sampled);
     let totals = &summary.totals;
-    let history = [totals.allocations, totals.frees].map(|number| figures.count(number));
+    let allocations = figures.counted(totals.allocations, "allocation", "allocations");
+    let frees = figures.counted(totals.frees, "free", "frees");
     let all = figures.bytes(totals.bytes_allocated);
-    fields.line("History", format!("{} allocations, {} frees; {all} allocated in all", history[0], history[1]))?;
+    fields.line("History", format!("{allocations}, {frees}; {all} allocated in all"))?;
     let blocks = figures.counted(totals.live_blocks, "block", "blocks");
     let when = if totals.running == 0 { "when their processes ended" } else { "now, or when their processes ended" };
     fields.line("Current", format!("{} in {blocks}, {when}", figures.bytes_exact(totals.live_bytes)))?;

@@ -68,7 +68,8 @@ pub fn sentence(note: &Note) -> String {
                 None => "a limit of the program's address space or file size (ulimit -v, ulimit -f) keeps the ledger small"
                     .to_owned(),
             };
-            format!("The history has room for {} frees, not for the {} asked for: {more}.", count(*room), count(*asked))
+            let room = counted(*room, "free", "frees");
+            format!("The history has room for {room}, not for the {} asked for: {more}.", count(*asked))
         }
         Note::Busy => "The target was halted in the middle of an update: one block may be half entered.".to_owned(),
         Note::Module { reason, .. } => format!("{}.", capital(reason)),

@@ -82,11 +82,12 @@ pub(super) fn write(report: &StatsReport<'_>, out: &mut dyn Write) -> io::Result
         return chosen::rest(fields, report, chosen);
     }
     fields.field("Heap", &heaps(summary, figures))?;
-    let (allocations, frees) = (figures.count(summary.allocations), figures.count(summary.frees));
+    let allocations = figures.counted(summary.allocations, "allocation", "allocations");
+    let frees = figures.counted(summary.frees, "free", "frees");
     let inherited = summary.inherited_frees.filter(|frees| *frees != 0).map_or_else(String::new, |inherited| {
         format!("; {} of what it had not allocated: its parent's", figures.counted(inherited, "free", "frees"))
     });
-    fields.line("History", format!("{allocations} allocations, {frees} frees{inherited}"))?;
+    fields.line("History", format!("{allocations}, {frees}{inherited}"))?;
     let blocks = figures.counted(summary.live_blocks, "block", "blocks");
     let live = figures.bytes_with_error(summary.live_bytes, summary.live_bytes_error);
     fields.line("Current", format!("{live} in {blocks}"))?;
@@ -430,8 +431,8 @@ pub(crate) fn recorded(summary: &Summary) -> Vec<String> {
         "backtrace disabled".to_owned()
     });
     lines.push(if options.has(Options::HISTORY) {
-        let (room, held) = (count(summary.history_capacity), count(summary.history_entries));
-        format!("history enabled, {room} records max, {held} held")
+        let room = counted(summary.history_capacity, "record", "records");
+        format!("history enabled, {room} max, {} held", count(summary.history_entries))
     } else {
         "history disabled".to_owned()
     });

@@ -19,8 +19,9 @@ pub(super) fn write(report: &LookReport<'_>, out: &mut dyn Write) -> io::Result<
     let live = format!("live {}, peak {}{growth}", look.live_words(), look.figures.bytes(look.peak_bytes));
     writeln!(out, "{}", paint.lines(&live, 0, 2))?;
     if let (Some(allocations), Some(frees)) = (look.allocations_per_second, look.frees_per_second) {
-        let each = |rate: f64| look.figures.count(rate.round().max(0.0) as u64);
-        writeln!(out, "{} allocations/s, {} frees/s", each(allocations), each(frees))?;
+        let each = |rate: f64, one: &str, many: &str| look.figures.counted(rate.round().max(0.0) as u64, one, many);
+        let allocations = each(allocations, "allocation/s", "allocations/s");
+        writeln!(out, "{allocations}, {}", each(frees, "free/s", "frees/s"))?;
     }
     if let Some(age) = look.mark_age_ns {
         writeln!(out, "since the mark {} ago: {} new and alive", span(age), look.young_words())?;

@@ -49,7 +49,8 @@ fn show(mut args: HeapmapArgs) -> Result<()> {
     let opened = args.dump.ledger.open()?;
     if let Some(wanted) = &args.output {
         let (path, finished) = save(&opened.ledger, wanted, &mut 0)?;
-        say(&format!("{} holds the ledger, with {} blocks", path.display(), finished.records));
+        let blocks = heapledger_report::counted(finished.records, "block", "blocks");
+        say(&format!("{} holds the ledger, with {blocks}", path.display()));
     }
     if args.classic {
         // The shape has no room for it.

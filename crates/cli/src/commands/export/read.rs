@@ -12,11 +12,12 @@ use heapledger_analysis::tree::{Measure, Side, SiteSums, Threads};
 use heapledger_analysis::{Clock, Note, Seen, sizes_by_site};
 use heapledger_export::{LedgerSums, Profile, ProfileAbout};
 use heapledger_format::ThreadRow;
-use heapledger_report::{history_gap, thread_name};
+use heapledger_report::{Figures, history_gap, thread_name};
 use heapledger_source::{Ledger, Thread};
 
 use super::ExportArgs;
 use crate::commands::{Progress, SourceText, find_names};
+use crate::terminal::Color;
 
 /// Kinds of blocks, by call site and size, that are told apart: some hundred megabytes.
 const SIZES_MAX: usize = 2 << 20;
@@ -64,7 +65,7 @@ pub(super) fn read(args: &ExportArgs, shown: &[&OsStr], ledgers: &[Ledger]) -> R
         }
         let nodes = profile.read(side, &of, &mut names, &holders, &thread)?;
         profile.sizes = sizes.and_then(|sizes| profile.sized(&sizes, &nodes));
-        profile.about.notes.extend(remarks(&sums));
+        profile.about.notes.extend(remarks(&sums, figures_of(args)));
         let mut notes = Seen::of(ledger, sums.in_flight)?.notes;
         notes.extend(names.notes());
         notes.retain(|note: &Note| !seen.notes.contains(note));
@@ -73,9 +74,14 @@ pub(super) fn read(args: &ExportArgs, shown: &[&OsStr], ledgers: &[Ledger]) -> R
     Ok(ExportRead { profile, seen })
 }
 
+/// How figures are said that are no estimates.
+pub(super) fn figures_of(args: &ExportArgs) -> Figures {
+    Color::Never.paint(args.bytes).exact_figures()
+}
+
 /// What the figures leave out, or may be off by.
-pub(super) fn remarks(sums: &SiteSums) -> Vec<String> {
+pub(super) fn remarks(sums: &SiteSums, figures: Figures) -> Vec<String> {
     let error = sums.peak_error.filter(|error| *error != 0 && sums.is_whole);
-    let error = error.map(|error| format!("what lived at the peak may be off by {error} bytes"));
+    let error = error.map(|error| format!("what lived at the peak may be off by {}", figures.bytes(error)));
     history_gap(sums).into_iter().chain(error).collect()
 }

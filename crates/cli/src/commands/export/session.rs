@@ -11,7 +11,7 @@ use heapledger_source::{Family, Ledger, Member};
 use heapledger_symbols::Symbolizer;
 
 use super::ExportArgs;
-use super::read::{ExportRead, remarks};
+use super::read::{ExportRead, figures_of, remarks};
 use crate::commands::sessions::{self, NamesNotes, ProcessLabels, SessionPeak};
 use crate::commands::standard::Usage;
 use crate::commands::{SourceText, find_names};
@@ -67,7 +67,7 @@ pub(super) fn read(args: &ExportArgs, family: &Family) -> Result<ExportRead> {
     notes.extend(reading.peak.as_ref().map(SessionPeak::note));
     let SessionStacks { mut profile, known, sums, names, .. } = reading;
     profile.about.known = known.unwrap_or_default();
-    profile.about.notes.extend(sums.iter().flat_map(remarks));
+    profile.about.notes.extend(sums.iter().flat_map(|sums| remarks(sums, figures_of(args))));
     profile.about.notes.push("what is called a thread in the file is a process of the session".to_owned());
     let mut seen = sessions::seen(notes);
     seen.join(names.seen.notes);

@@ -3,7 +3,7 @@
 
 use heapledger_analysis::fields::Field;
 use heapledger_analysis::watch::{LookRow, RowFigure, View};
-use heapledger_report::{LookState, span};
+use heapledger_report::{LookState, counted, span};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -214,7 +214,8 @@ fn pace(app: &App, theme: Theme) -> Vec<Piece> {
     };
     let interval = app.interval.as_nanos();
     let needed = u128::from(app.look.read_ns) * 10;
-    let names = if app.unnamed > 0 { format!("finding names of {} stacks  ", app.unnamed) } else { String::new() };
+    let stacks = counted(app.unnamed as u64, "stack", "stacks");
+    let names = if app.unnamed > 0 { format!("finding names of {stacks}  ") } else { String::new() };
     let text = if needed > interval {
         format!("{names}every {}, table every {}", every(interval), every(needed))
     } else {
@@ -236,17 +237,17 @@ fn slope(rate: f64, theme: Theme) -> Style {
 /// Growth, allocations and frees in a second; of a ledger at rest their numbers.
 fn speeds(app: &App, theme: Theme) -> Vec<Vec<Piece>> {
     let look = &app.look;
-    let count = |number: f64| look.figures.count(number.round().max(0.0) as u64);
+    let each = |rate: f64, one: &str, many: &str| look.figures.counted(rate.round().max(0.0) as u64, one, many);
     let plain = |text: String| (text, theme.plain());
     match (look.bytes_per_second, look.allocations_per_second, look.frees_per_second) {
         (Some(growth), Some(allocations), Some(frees)) => vec![
             vec![plain("growth ".to_owned()), (look.figures.rate(growth), slope(growth, theme))],
-            vec![plain(format!("  {} allocations/s", count(allocations)))],
-            vec![plain(format!("  {} frees/s", count(frees)))],
+            vec![plain(format!("  {}", each(allocations, "allocation/s", "allocations/s")))],
+            vec![plain(format!("  {}", each(frees, "free/s", "frees/s")))],
         ],
         _ => vec![
-            vec![plain(format!("{} allocations", look.figures.count(look.allocations)))],
-            vec![plain(format!("  {} frees", look.figures.count(look.frees)))],
+            vec![plain(look.figures.counted(look.allocations, "allocation", "allocations"))],
+            vec![plain(format!("  {}", look.figures.counted(look.frees, "free", "frees")))],
         ],
     }
 }

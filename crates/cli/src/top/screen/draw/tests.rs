@@ -44,7 +44,7 @@ fn a_usual_screen() {
     let expected = "\
 made-up, pid 4711  running  1m02s                                      every 1 s
 live 3.82 MiB in 4 blocks  peak 3.82 MiB
-growth +1.91 MiB/s  1 allocations/s  0 frees/s
+growth +1.91 MiB/s  1 allocation/s  0 frees/s
                                                                 ▇█ 3.82 MiB
                                                                 ██ last 60 s
                                                                ▁██ 1.46 KiB
