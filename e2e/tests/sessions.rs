@@ -239,6 +239,8 @@ fn what_lived_when_all_together_held_most_is_known_as_far_as_histories_reach() -
         let sum: u64 = out.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
         check!((830 * BLOCK..831 * BLOCK).contains(&sum), "{command}: {sum}\n{out}");
     }
+    let text = tell(&scratch, &["tree", "--at", "session-peak", "whole"])?.good()?.out();
+    check!(text.contains("blocks at the session's peak\n") && !text.contains("live bytes"), "{text}");
     // What was freed long before the end is not in a short history.
     let session = tides(&scratch, "short", "1000", "20000")?;
     let (held, note) = at_session_peak(&scratch, &session)?;

@@ -8,7 +8,7 @@ use super::FlameFacts;
 use crate::form::notes;
 use crate::form::units::{Figures, counted};
 use crate::stats::text::program;
-use crate::tree::text::{history_gap, other_peak, part};
+use crate::tree::text::{history_gap, is_of_session_peak, other_peak, part};
 
 /// A ledger that a flame graph is of.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,10 @@ pub fn family_facts(family: &Family, name: &str, sums: &SiteSums, seen: &Seen, e
     };
     let live = blocks(Measure::LiveBytes, Measure::LiveBlocks);
     let freed = blocks(Measure::FreedBytes, Measure::FreedBlocks);
-    facts.facts.push(format!("{live} live when their processes ended; {freed} freed"));
+    facts.facts.push(match is_of_session_peak(seen) {
+        true => format!("{live} at the session's peak"),
+        false => format!("{live} live when their processes ended; {freed} freed"),
+    });
     facts.facts.extend(peak_fact(figures, sums));
     facts.facts.extend(sums.filter.as_ref().map(|chosen| format!("only where {chosen}")));
     facts.facts.extend(sums.sampled.map(|from| figures.sampled(from, "of live and freed blocks")));

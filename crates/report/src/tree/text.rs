@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use heapledger_analysis::Identity;
 use heapledger_analysis::tree::{Amounts, LevelKind, Measure, ProcessLevel, SiteSums, TreeNode};
+use heapledger_analysis::{FamilyNote, Identity, Note, Seen};
 
 use crate::form::fit::Fit;
 use crate::form::notes::{self, part_of_frees};
@@ -81,11 +81,19 @@ pub(crate) fn other_peak(figures: Figures, highest: Option<u64>, bytes: u64) -> 
     ))
 }
 
-/// Totals in one line: `8.99 MiB in 171,768 blocks live`. `error` is by how much those of a peak may be off.
-pub(crate) fn total(figures: Figures, measure: Measure, node: &TreeNode, error: Option<u64>) -> String {
+/// Whether what is called live did so when all processes of a session had most.
+pub(crate) fn is_of_session_peak(seen: &Seen) -> bool {
+    let is_peak = |note: &Note| matches!(note, Note::Family(note) if matches!(**note, FamilyNote::SessionPeak { .. }));
+    seen.notes.iter().any(is_peak)
+}
+
+/// Totals in one line: `8.99 MiB in 171,768 blocks live`.
+fn total(figures: Figures, measure: Measure, node: &TreeNode, view: &TreeReport<'_>) -> String {
     let (bytes, blocks) = if measure.is_bytes() { (measure, measure.other()) } else { (measure.other(), measure) };
+    let error = view.sums.peak_error;
     let what = match measure {
         Measure::PeakBytes | Measure::PeakBlocks => "at the peak",
+        _ if is_of_session_peak(view.seen) => "at the session's peak",
         _ => measure_name(measure).split(' ').next().unwrap_or_default(),
     };
     format!(
@@ -158,7 +166,7 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
         // (Folded, or in other letters.)
         None => writeln!(out, "{title}")?,
     }
-    let whole = total(figures, measure, &tree.root(), view.sums.peak_error);
+    let whole = total(figures, measure, &tree.root(), view);
     let part = part(view.sums, measure).map_or_else(String::new, |part| format!(", {part}"));
     writeln!(out, "{}", lines(format!("{whole}{part}")))?;
     if measure.is_of_peak() {
@@ -182,7 +190,8 @@ pub(super) fn write(out: &mut dyn Write, view: &TreeReport<'_>) -> io::Result<()
     writeln!(out)?;
     let whole = tree.root().value(measure);
     if whole == 0 {
-        writeln!(out, "{}", nothing(measure))?;
+        let at_session_peak = is_of_session_peak(view.seen);
+        writeln!(out, "{}", if at_session_peak { "Nothing lived at the session's peak." } else { nothing(measure) })?;
     } else {
         let children = tree.children(walk::rank(view));
         let mut made = Tree { view, children, figures, whole, lines: Vec::new() };
@@ -377,7 +386,12 @@ impl Tree<'_> {
         let TreeReport { measure, paint, tree, .. } = *self.view;
         // `live bytes`, `share`, `blocks`: the third is of the same blocks as the first.
         let other = measure_name(measure.other()).rsplit(' ').next().unwrap_or_default();
-        let heads = [measure_name(measure), "share", other];
+        let own = match measure_name(measure) {
+            // They did: the line above says when.
+            live if is_of_session_peak(self.view.seen) => live.rsplit(' ').next().unwrap_or_default(),
+            name => name,
+        };
+        let heads = [own, "share", other];
         let figures = FigureColumns::of(&self.lines, heads, paint);
         writeln!(out, "{}", paint.strong(format!("{}  function", figures.aligned(heads))))?;
         let shown = if self.view.limit == 0 { self.lines.len() } else { self.view.limit.min(self.lines.len()) };
