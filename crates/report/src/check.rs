@@ -341,13 +341,13 @@ fn own_source(frame: &NamedFrame) -> Option<(&NamedFrame, &str, u32)> {
 }
 
 /// The frames of a stack, one a line.
-fn stack_lines(stack: &NamedStack) -> String {
+fn stack_lines(stack: &NamedStack, paint: Paint) -> String {
     let mut text = String::new();
     for frame in &stack.frames {
         let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
         let function = frame.function.as_deref().unwrap_or("?");
         text.push_str("    ");
-        text.push_str(&clean(function));
+        text.push_str(&paint.function(function));
         match (&frame.file, frame.line, module) {
             (Some(file), Some(line), _) => text.push_str(&format!(" at {}:{line}", clean(file))),
             (_, _, Some(module)) => text.push_str(&format!(" in {}", clean(module))),

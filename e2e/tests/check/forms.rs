@@ -114,7 +114,10 @@ fn odd_names_break_no_form() -> Result {
             check!(names == ["file", "line", "title"], "{line}");
             check!(!properties.contains(':'), "{line}");
             let decoded = message.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
-            check!(functions.iter().any(|function| decoded.contains(function)), "{decoded}");
+            let short = ["Pair<…>::operator<<", "Pair<…>::keep"];
+            let names = decoded.lines().filter_map(|line| line.strip_prefix("    "));
+            let names: Vec<&str> = names.filter_map(|line| line.split(" at ").next()).collect();
+            check!(names.first().is_some_and(|name| short.contains(name)), "{decoded}");
             let left = message.replace("%0A", "").replace("%0D", "").replace("%25", "");
             check!(!left.contains(['%', '\r']), "not all is written out: {line}");
         }

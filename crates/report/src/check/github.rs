@@ -38,7 +38,7 @@ impl CheckReport<'_> {
             }
             for responsible in &finding.responsible {
                 let place = self.place(holding_frame(&responsible.stack));
-                let stack = stack_lines(&responsible.stack);
+                let stack = stack_lines(&responsible.stack, self.paint);
                 let message = format!("{said}\n{}\n{stack}", self.responsible(finding, responsible));
                 writeln!(out, "::{level} {place}title={}::{}", property(&title), data(message.trim_end()))?;
             }

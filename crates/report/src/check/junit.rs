@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use heapledger_analysis::Verdict;
 
 use super::{CheckReport, rule, stack_lines};
+use crate::Paint;
 use crate::form::notes::sentence;
 use crate::form::outside::steers;
 
@@ -49,9 +50,11 @@ impl CheckReport<'_> {
                     for share in self.share_lines(finding) {
                         let _ = writeln!(body, "{share}");
                     }
+                    // What reads it may look for names, and there is room.
+                    let whole = Paint { full_names: true, ..self.paint };
                     for responsible in &finding.responsible {
                         let _ = writeln!(body, "{}", self.responsible(finding, responsible));
-                        body += &stack_lines(&responsible.stack);
+                        body += &stack_lines(&responsible.stack, whole);
                     }
                     for error in self.errors_of(finding) {
                         let _ = writeln!(body, "{}", error.report);
