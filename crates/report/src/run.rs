@@ -284,6 +284,8 @@ impl RunSummary<'_> {
         // Much lives at the end: that is a leak, or what a program has that was killed.
         let much_lives = own.live_bytes >= own.peak_bytes / 4;
         match own.sites.has_peak {
+            // What is wrong comes first: it names the place, and its status is for a script.
+            _ if own.errors > 0 => "check --max-errors 0",
             _ if own.allocations == 0 || own.sites.without_stacks => "stats",
             _ if much_lives && own.live_blocks > 0 => "tree",
             true => "flame --at peak",

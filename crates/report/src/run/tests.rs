@@ -67,6 +67,7 @@ heapledger: jq ended with status 0 after 1.24 s
     let told = |errors| shown(ProgramEnd::Status(0), &RunFigures::default().with_errors(errors), 0);
     assert!(told(2).contains("  errors       2 errors were found: heapledger errors "));
     assert!(told(1).contains("  errors       1 error was found: heapledger errors ") && !told(0).contains("errors"));
+    assert!(told(1).ends_with("  next         heapledger check --max-errors 0 heapledger.jq.42.hl\n"), "{}", told(1));
     let refused = shown(ProgramEnd::Status(0), &RunFigures { failed_calls: 1, ..RunFigures::default() }, 0);
     assert!(refused.contains("  refused      1 call gave no block: heapledger errors "), "{refused}");
 }
@@ -176,12 +177,12 @@ fn lines_fit_a_narrow_terminal() {
     let figures = figures.with_errors(3).with_sparks(Some(sparks));
     let before = RunLedger { path: "heapledger.python3.14375.hl".into(), bytes: 1 << 20 };
     for (path, next) in [
-        ("q.hl", "  next         heapledger flame --at peak q.hl\n"),
-        ("jq.42.hl", "  next\n    heapledger flame --at peak jq.42.hl\n"),
-        ("heapledger.jq.42.hl", "  next\n    heapledger flame --at peak \\\n    heapledger.jq.42.hl\n"),
+        ("q.hl", "  next         heapledger check --max-errors 0 q.hl\n"),
+        ("jq.42.hl", "  next\n    heapledger check --max-errors 0 jq.42.hl\n"),
+        ("heapledger.jq.42.hl", "  next\n    heapledger check --max-errors 0 \\\n    heapledger.jq.42.hl\n"),
     ] {
         let ledger = RunLedger { path: path.into(), bytes: 1 << 20 };
-        let paint = Paint { columns: if path == "q.hl" { 46 } else { 40 }, ..Paint::default() };
+        let paint = Paint { columns: if path == "q.hl" { 52 } else { 44 }, ..Paint::default() };
         let earlier = std::slice::from_ref(&before);
         let text = RunSummary { paint, earlier, children: 2, ..summary(&figures, &ledger) }.to_string();
         assert!(text.ends_with(next), "{text}");
