@@ -11,7 +11,7 @@ use crate::form::fit::Fit;
 use crate::form::json::{HeaderLine, end, line};
 use crate::form::notes;
 use crate::form::units::{counted, percent};
-use crate::record::columns::group_column;
+use crate::record::columns::{group_column, without_symbols};
 use crate::{Cell, Column, Ending, Form, Paint, Report, ReportError, Table, TableForm, TableStyle};
 
 /// Live blocks of a session, added up.
@@ -124,9 +124,7 @@ impl FamilyGroupsReport<'_> {
         let paint = if is_text { self.paint } else { Paint { full_names: true, ..self.paint } };
         match key {
             GroupKey::Function { name: Some(name), .. } => Cell::Text(paint.function(name).into_owned()),
-            GroupKey::Function { name: None, module: Some(module) } => {
-                Cell::Text(format!("{} (no symbols)", module.rsplit('/').next().unwrap_or(module)))
-            }
+            GroupKey::Function { name: None, module: Some(module) } => Cell::Text(without_symbols(module)),
             GroupKey::File(Some(text)) | GroupKey::Module(Some(text)) => Cell::Text(text.to_string()),
             GroupKey::File(None) => unnamed("no source file known"),
             _ => unnamed("unknown code"),

@@ -100,14 +100,17 @@ pub(crate) fn group_column(by: Field) -> Column {
     }
 }
 
+/// Functions without names are one in each file: where a function begins is not known, and an address is that of a call.
+pub(crate) fn without_symbols(module: &str) -> String {
+    format!("{} (no symbols)", module.rsplit('/').next().unwrap_or(module))
+}
+
 /// What the blocks of a group have in common, in a cell.
 pub(crate) fn group_cell(key: &GroupKey, context: &Context) -> Cell {
     let unnamed = |what: &str| Cell::Text(format!("({what})"));
     match key {
         GroupKey::Function { name: Some(name), .. } => Cell::Text(context.paint.function(name).into_owned()),
-        GroupKey::Function { name: None, module: Some(module) } => {
-            Cell::Text(format!("{} (no symbols)", module.rsplit('/').next().unwrap_or(module)))
-        }
+        GroupKey::Function { name: None, module: Some(module) } => Cell::Text(without_symbols(module)),
         GroupKey::Function { .. } => unnamed("unknown code"),
         GroupKey::File(file) => {
             file.as_ref().map_or_else(|| unnamed("no source file known"), |file| Cell::Text(file.to_string()))

@@ -8,6 +8,7 @@ use heapledger_analysis::{Holders, NamedFrame, NamedStack, Names, NamingOptions}
 use heapledger_format::Site;
 use heapledger_source::{SourceError, ThreadState};
 
+use crate::record::columns::without_symbols;
 use crate::{Paint, clean, name_of};
 
 /// Functions of a stack that are named in one line: what a wide screen has room for.
@@ -97,7 +98,12 @@ impl<'a> Namer<'a> {
             Some(file) => clean(file).into_owned(),
             None => format!("({}, no lines known)", clean(module.rsplit('/').next().unwrap_or(module))),
         };
-        let function = self.id(&name_of(frame, self.paint));
+        let function = match (&frame.function, &frame.module) {
+            (None, Some(module)) => clean(&without_symbols(module)).into_owned(),
+            (None, None) => "(unknown code)".to_owned(),
+            _ => name_of(frame, self.paint),
+        };
+        let function = self.id(&function);
         FrameLabels { function, file: self.id(&file), module: self.id(&clean(module)) }
     }
 
