@@ -141,6 +141,29 @@ mod tests {
         }
     }
 
+    /// What a command has of its own stands in no group of what all have, which comes behind it, and all of it is explained.
+    #[test]
+    fn own_options_come_first() {
+        const OF_ALL: [(&str, &[&str]); 3] = [
+            ("How text is shown", &["bytes", "color", "no_pager"]),
+            ("Logs and images of memory", &["from", "base"]),
+            ("Sessions of several processes", &["pid", "process"]),
+        ];
+        for sub in command().get_subcommands() {
+            let name = sub.get_name();
+            for arg in sub.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(arg.get_help().is_some_and(|help| !help.to_string().is_empty()), "{name} {arg}: what is it?");
+                assert!(!arg.is_positional() || arg.get_help_heading().is_none(), "{name} {arg} is in a group");
+                let group = OF_ALL.iter().find(|(heading, _)| arg.get_help_heading() == Some(heading));
+                assert!(group.is_none_or(|(_, all)| all.contains(&arg.get_id().as_str())), "{name} {arg}: {group:?}");
+            }
+            let headings: Vec<&str> = sub.get_arguments().filter_map(clap::Arg::get_help_heading).collect();
+            let place = |heading: &str| headings.iter().position(|there| *there == heading);
+            let (filters, sessions) = (place("Filters"), place("Sessions of several processes"));
+            assert!(filters.zip(sessions).is_none_or(|(filters, sessions)| filters < sessions), "{name}: {headings:?}");
+        }
+    }
+
     #[test]
     fn examples_can_be_typed() {
         for (name, help) in all_help(100) {

@@ -38,10 +38,6 @@ Examples:
   heapledger dump --json 4711 | jq -r 'select(.type == \"block\") | .size'", conversions()))]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
-    #[command(flatten)]
     pub(crate) limit: LimitArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -60,6 +56,10 @@ pub(crate) struct DumpArgs {
     pub(crate) frames: FramesArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// Shows the live blocks of a ledger.

@@ -37,10 +37,6 @@ Examples:
   heapledger errors --json heapledger.jq.4711.hl |
     jq 'select(.type == \"error\") | .kind'")]
 pub(crate) struct ErrorsArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
     /// Show at most N, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: usize,
@@ -57,6 +53,10 @@ pub(crate) struct ErrorsArgs {
     pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// Shows what was found or refused.

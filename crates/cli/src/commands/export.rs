@@ -62,8 +62,6 @@ pub(crate) struct ExportArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) opening: OpeningArgs,
-    #[command(flatten)]
     pub(crate) figure: FigureArgs,
     /// Tell threads apart: a label where the format has some, else the outermost frame
     #[arg(long)]
@@ -78,6 +76,8 @@ pub(crate) struct ExportArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) opening: OpeningArgs,
 }
 
 /// Writes the file.

@@ -59,8 +59,6 @@ pub(crate) struct FlameArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) opening: OpeningArgs,
-    #[command(flatten)]
     pub(crate) form: FormArgs<Flames>,
     /// Root at the bottom
     #[arg(short, long)]
@@ -74,6 +72,8 @@ pub(crate) struct FlameArgs {
     pub(crate) full_names: bool,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) opening: OpeningArgs,
 }
 
 /// Writes a flame graph of a ledger.

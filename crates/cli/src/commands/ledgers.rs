@@ -18,7 +18,7 @@ use super::opening::{OpeningArgs, open_target};
 pub(crate) struct MoreLedgers {
     /// More ledgers of the same run. The program's executable may stand before them: functions and lines are read from
     /// that, as with --exe
-    #[arg(value_name = "LEDGER")]
+    #[arg(value_name = "LEDGER", help_heading = None::<&str>)]
     more: Vec<OsString>,
 }
 

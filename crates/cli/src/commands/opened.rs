@@ -18,12 +18,12 @@ use crate::terminal::Color;
 /// Blocks or events shown to a person who did not say how many.
 const LIMIT: usize = 100;
 
-/// What all reading commands take.
+/// What all reading commands take. It comes last in their arguments, so that help begins with what is their own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LedgerArgs {
     /// A ledger, the process id of a program that is being recorded (it is not stopped), a core dump, a log of a device, or
     /// the directory of a session of several processes
-    #[arg(value_name = "FILE|PID")]
+    #[arg(value_name = "FILE|PID", help_heading = None::<&str>)]
     pub(crate) ledger: OsString,
     #[command(flatten)]
     pub(crate) view: ViewArgs,
@@ -31,6 +31,7 @@ pub(crate) struct LedgerArgs {
 
 /// How text is shown.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "How text is shown")]
 pub(crate) struct ViewArgs {
     /// Write bytes exactly, without units; JSON and CSV always do
     #[arg(long)]
@@ -42,11 +43,11 @@ pub(crate) struct ViewArgs {
     /// always do
     #[arg(long, help_heading = "Names of functions")]
     pub(crate) full_names: bool,
-    #[command(flatten)]
-    pub(crate) opening: OpeningArgs,
     /// Do not show long text through a pager ($HEAPLEDGER_PAGER, $PAGER, less)
     #[arg(long)]
     pub(crate) no_pager: bool,
+    #[command(flatten)]
+    pub(crate) opening: OpeningArgs,
 }
 
 impl ViewArgs {

@@ -45,8 +45,8 @@ pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
 /// An executable before the ledger, as `--exe`.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ExecutableArgs {
-    /// The ledger, if the program's executable stands before it: functions and lines are read from that, as with --exe
-    #[arg(value_name = "LEDGER")]
+    /// May stand before the ledger: the program's executable; functions and lines are read from that, as with --exe
+    #[arg(value_name = "EXECUTABLE", help_heading = None::<&str>)]
     second: Option<OsString>,
 }
 

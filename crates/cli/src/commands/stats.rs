@@ -29,10 +29,6 @@ Examples:
   heapledger stats build                a session of several processes
   heapledger stats --json 4711 | jq 'select(.type == \"stats\").live_bytes'")]
 pub(crate) struct StatsArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
     /// Show the N call sites that hold most, 0 for all
     #[arg(short, long, visible_alias = "limit", value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
@@ -48,6 +44,10 @@ pub(crate) struct StatsArgs {
     pub(crate) form: FormArgs<Totals>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// Shows the totals of a ledger.

@@ -37,13 +37,13 @@ Examples:
   heapledger timeline --svg curve.svg heapledger.jq.4711.hl
   heapledger timeline --csv 4711 | cut -d, -f2,5")]
 pub(crate) struct TimelineArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
     /// Write a picture to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "form")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: FormArgs<Tables>,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
 }
 
 /// Shows how the heap of a program grew.

@@ -35,10 +35,6 @@ Examples:
   heapledger top --batch 2 -i 600 --mark 4711   what ten minutes left behind
   heapledger top --batch 1 --json --group-by stack 4711")]
 pub(crate) struct TopArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
     /// Seconds between two looks
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: f64,
@@ -63,6 +59,10 @@ pub(crate) struct TopArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// Shortest and longest interval, in seconds.

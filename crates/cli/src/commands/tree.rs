@@ -39,10 +39,6 @@ Examples:
   heapledger tree --csv --sort name --depth 5 heapledger.jq.4711.hl > tree.csv
   heapledger tree --json 4711 | jq 'select(.function == \"main\").live_bytes'")]
 pub(crate) struct TreeArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
     /// Sum up nodes that hold less than this: a share such as 0.5%, or an amount such as 64K [default: 1%; 0 in any format but text]
     #[arg(short, long, value_name = "LEAST", value_parser = parse_least)]
     pub(crate) min: Option<Least>,
@@ -64,6 +60,10 @@ pub(crate) struct TreeArgs {
     pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// Shows the call tree of a ledger.

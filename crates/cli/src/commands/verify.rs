@@ -38,8 +38,6 @@ Examples:
   heapledger verify --exe firmware.elf ram.bin
   heapledger verify --json 4711 | jq 'select(.type == \"verified\")'")]
 pub(crate) struct VerifyArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
     /// Show at most N errors, 0 for all
     #[arg(short, long, value_name = "N", default_value_t = LIMIT)]
     pub(crate) limit: usize,
@@ -56,6 +54,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
 }
 
 /// Looks at all blocks.

@@ -32,12 +32,6 @@ Examples:
   heapledger whereis --json heapledger.jq.4711.hl 0x55d0c0f5a0 |
     jq -r 'select(.type == \"place\").found'")]
 pub(crate) struct WhereisArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    /// Addresses: 0x… or decimal. The ledger may stand before them, if the program's executable stands before it: functions and lines are
-    /// read from that, as with --exe
-    #[arg(value_name = "ADDRESS", required = true, value_parser = asked)]
-    pub(crate) asked: Vec<AskedPlace>,
     /// Show at most N earlier lives of an address, the most recent ones, 0 for all
     #[arg(short, long, visible_alias = "top", value_name = "N", default_value_t = LIVES)]
     pub(crate) limit: usize,
@@ -45,6 +39,12 @@ pub(crate) struct WhereisArgs {
     pub(crate) form: FormArgs<Tables>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    /// Addresses: 0x… or decimal. The ledger may stand before them, if the program's executable stands before it: functions and lines are
+    /// read from that, as with --exe
+    #[arg(value_name = "ADDRESS", required = true, value_parser = asked, help_heading = None::<&str>)]
+    pub(crate) asked: Vec<AskedPlace>,
 }
 
 /// What is asked for: an address, or, if it is none, a file.

@@ -61,10 +61,6 @@ Examples:
   heapledger check --where 'fn ~ \"cache\"' --max-live 64M 4711
   heapledger check --max-live 64M --format junit -o report.xml mytest.hl")]
 pub(crate) struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) executable: ExecutableArgs,
     /// Limit for live bytes: now, or when the program ended
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_live: Option<u64>,
@@ -118,6 +114,10 @@ pub(crate) struct CheckArgs {
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) executable: ExecutableArgs,
 }
 
 /// What is made of a limit of which nobody knows whether it holds.

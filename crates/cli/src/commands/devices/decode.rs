@@ -39,11 +39,11 @@ pub(crate) struct DecodeArgs {
     #[command(flatten)]
     pub(crate) width: WidthArgs,
     #[command(flatten)]
-    pub(crate) view: ViewArgs,
-    #[command(flatten)]
     pub(crate) form: FormArgs<Sentences>,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
 }
 
 /// How wide values are.

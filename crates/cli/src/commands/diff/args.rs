@@ -83,8 +83,6 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "N")]
     pub(crate) frames: Option<usize>,
     #[command(flatten)]
-    pub(crate) view: ViewArgs,
-    #[command(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
     pub(crate) sort: SortArgs,
@@ -94,6 +92,8 @@ pub(crate) struct DiffArgs {
     pub(crate) lines: FramesArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) view: ViewArgs,
 }
 
 impl DiffArgs {

@@ -62,10 +62,6 @@ Examples:
   heapledger history --json 4711 | jq 'select(.event == \"free\")'", conversions()))]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
-    pub(crate) ledger: LedgerArgs,
-    #[command(flatten)]
-    pub(crate) more: MoreLedgers,
-    #[command(flatten)]
     pub(crate) limit: LimitArgs,
     /// Show every life of this address: the blocks that contained it, who allocated and who freed them, and where
     /// realloc moved them from and to
@@ -83,6 +79,10 @@ pub(crate) struct HistoryArgs {
     pub(crate) frames: FramesArgs,
     #[command(flatten)]
     pub(crate) naming: NamingArgs,
+    #[command(flatten)]
+    pub(crate) ledger: LedgerArgs,
+    #[command(flatten)]
+    pub(crate) more: MoreLedgers,
 }
 
 /// In which order events come, if not by time, and how many.

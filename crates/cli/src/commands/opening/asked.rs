@@ -29,6 +29,7 @@ impl clap::ValueEnum for FromLog {
 
 /// What is known of a file that it does not say itself.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Logs and images of memory")]
 pub(crate) struct OpeningArgs {
     /// Take the file for a log of that kind; else that is seen by what is in it
     #[arg(long, value_enum, value_name = "KIND")]
