@@ -114,3 +114,14 @@ fn the_documentation_has_a_row_for_each() {
         .collect();
     assert!(documented.contains(&rows.join("\n")), "docs/c-api.md must hold these rows:\n{}", rows.join("\n"));
 }
+
+#[test]
+fn the_documentation_declares_what_the_header_does() {
+    let documented = include_str!("../../../docs/c-api.md");
+    let declared: Vec<_> =
+        documented.lines().filter(|line| line.starts_with("int heapledger_") && line.ends_with(");")).collect();
+    assert!(declared.len() >= 12, "{declared:?}");
+    for line in declared {
+        assert!(declarations().lines().any(|there| there == line), "{line}");
+    }
+}
