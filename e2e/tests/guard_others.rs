@@ -101,6 +101,34 @@ fn over_another_allocator_blocks_are_guarded_too() -> Result {
     Ok(())
 }
 
+/// Operators of an allocator's own give blocks back to it past `free`: jemalloc's for an alignment have theirs from `aligned_alloc`, guarded.
+#[test]
+fn over_another_allocator_each_delete_gives_back_what_its_new_gave() -> Result {
+    let program = built("deletes.cc", Build::O0)?.ok_or("there is no compiler")?;
+    for name in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"] {
+        let Some(library) = system_library(name) else {
+            skip("a guard over another malloc's operators", &format!("{name} is not installed"));
+            continue;
+        };
+        for level in LEVELS {
+            for word in ["good", "bad"] {
+                let scratch = Scratch::new();
+                let mut run = under_run(&scratch, "x", &[level], &program, &[word.to_owned()]);
+                let ran = process::run_within(run.env("LD_PRELOAD", &library), PATIENCE)?.good()?;
+                check!(ran.out() == "done\n", "{name} {level} {word}: {ran}");
+                let errors = told::errors(&scratch.path("x.hl"))?;
+                // One for each form and alignment, where the allocator's own `new` does not keep its blocks for itself.
+                let is_of_some = level == "--guard=page=1/10" || name.contains("tcmalloc");
+                let wanted = if word == "good" || is_of_some { 0 } else { 6 * 4 };
+                let times: u64 = errors.iter().map(|error| error.json["repeats"].as_u64().unwrap_or(0) + 1).sum();
+                let all = errors.iter().all(|error| error.kind() == "heap-buffer-overflow");
+                check!(all && times == wanted, "{name} {level} {word}: {wanted} {errors:#?}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The first thread has ended, and another one ends the program; and a filter of system calls refuses what says which memory is present.
 #[test]
 fn the_last_look_is_had_wherever_the_program_ends() -> Result {

@@ -7,6 +7,7 @@ use crate::guard;
 use crate::hooked::{Family, HOOKED, Hook, Hooked, Shape};
 use crate::life;
 use crate::next;
+use crate::others;
 use crate::says::{SaysNothingOfOld, given_back};
 use crate::watched::{self, Watched};
 use heapledger_format::Kind;
@@ -101,7 +102,7 @@ pub(crate) const RTLD_DEEPBIND: u32 = 8;
 /// First half of every hook; returns the function to call.
 pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usize {
     ensure_started();
-    let function = next::next(hook);
+    let function = if guard::is_on() { others::instead_of(hook, next::next(hook)) } else { next::next(hook) };
     frame.booked_by = BookedBy::ANOTHER;
     frame.watched = Watched::default();
     let Some(hooked) = HOOKED.get(hook) else { return function };

@@ -2,6 +2,7 @@
 //! sees; whether they have memory of the allocator behind us, and we are not told.
 #![forbid(unsafe_code)]
 
+use crate::hooked::{Family, HOOKED, Hook, Shape};
 use crate::next;
 use heapledger_linux::apart;
 use heapledger_linux::loader::{Module, modules};
@@ -23,6 +24,15 @@ pub(crate) fn all_call_us() -> bool {
 #[cold]
 pub(crate) fn is_glibc() -> bool {
     next::is_glibc() && !next::c_is_before_us() && !next::is_last()
+}
+
+/// Whom to call in place of a function where blocks are guarded. An allocator's own `delete` gives blocks back to it without a call that we
+/// could see; its own `new` for an alignment may have them from `aligned_alloc`, dressed (jemalloc). So `free` stands for all forms of
+/// `delete`: it knows whose a block is.
+#[inline(never)]
+pub(crate) fn instead_of(hook: usize, function: usize) -> usize {
+    let deletes = HOOKED.get(hook).is_some_and(|hooked| hooked.family == Family::Cxx && hooked.shape == Shape::Frees);
+    if deletes && next::in_library_behind_us(function) { next::next_of(Hook::Free) } else { function }
 }
 
 /// Whether all modules are so; the second argument: it is the program itself.
