@@ -194,6 +194,7 @@ static int handler(void)
         signal(SIGSEGV, SIG_DFL);
         sigaction(SIGBUS, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
         setrlimit(RLIMIT_AS, &limit);
+        setrlimit(RLIMIT_DATA, &limit);
         _exit(0);
     }
     CHECK(waitpid(child, NULL, 0) == child);
@@ -324,6 +325,66 @@ static int limit(void)
     return status_of(child);
 }
 
+static void *has_a_block(void *none)
+{
+    free(opaque(malloc(10)));
+    return none;
+}
+
+// Private memory is limited to more than the program needs: it has that as before, and gets more.
+static int data_with(int (*limits)(const struct rlimit *))
+{
+    enum { COUNT = 1000, BYTES = 500 };
+    static unsigned char *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = memset(opaque(malloc(BYTES)), i, BYTES);
+    struct rlimit room = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+    CHECK(limits(&room) == 0);
+    pthread_t thread;
+    void *mapped = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mapped != MAP_FAILED);
+    CHECK(pthread_create(&thread, NULL, has_a_block, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    free(memset(opaque(malloc(3000000)), 0, 3000000));
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = opaque(realloc(blocks[i], 2 * BYTES));
+        for (int at = 0; at < BYTES; at++)
+            CHECK(blocks[i][at] == (unsigned char)i);
+        free(blocks[i]);
+    }
+    printf("had all\n");
+    return 0;
+}
+
+static int by_setrlimit(const struct rlimit *room)
+{
+    return setrlimit(RLIMIT_DATA, room);
+}
+
+static int by_setrlimit64(const struct rlimit *room)
+{
+    return setrlimit64(RLIMIT_DATA, (const struct rlimit64 *)room);
+}
+
+static int by_prlimit(const struct rlimit *room)
+{
+    return prlimit(getpid(), RLIMIT_DATA, room, NULL);
+}
+
+static int data(void)
+{
+    return data_with(by_setrlimit);
+}
+
+static int data64(void)
+{
+    return data_with(by_setrlimit64);
+}
+
+static int data_of_process(void)
+{
+    return data_with(by_prlimit);
+}
+
 // A child locks its memory before its first call.
 static int lock(void)
 {
@@ -438,7 +499,8 @@ int main(int count, char **words)
                 {"move", move},       {"refuse", refuse}, {"shrink", shrink},
                 {"limit", limit},     {"lock", lock},     {"filter", filter},
                 {"opens", opens},     {"draws", draws},   {"protect", protect},
-                {"nonsense", nonsense}};
+                {"nonsense", nonsense}, {"data", data},
+                {"data64", data64},   {"prdata", data_of_process}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

@@ -41,7 +41,8 @@ impl Unusual {
     fn does_with_children(&self, word: &str, level: &str) -> Result {
         let plain = process::run(command(&self.program).arg(word))?.good()?;
         let mut run = command(heapledger());
-        run.args(["run", "-q", "--children", level, "-o"]).arg(self.scratch.path(&format!("{word}{level}")));
+        let name = format!("{word}{level}").replace('/', "-");
+        run.args(["run", "-q", "--children", level, "-o"]).arg(self.scratch.path(&name));
         run.arg("--ledger-dir").arg(self.scratch.live()).arg("--").arg(&self.program).arg(word);
         let ran = process::run(&mut run)?.good()?;
         check!(ran.out() == plain.out(), "{word} with {level}: {ran}, and not {plain}");
@@ -129,6 +130,33 @@ fn what_was_readable_above_a_stack_may_be_gone() -> Result {
 fn a_child_of_a_limited_program_takes_nothing_from_it() -> Result {
     let unusual = Unusual::built()?;
     LEVELS.iter().try_for_each(|level| unusual.does_with_children("limit", level))
+}
+
+/// What is reserved for blocks is private memory that can be written, which such a limit counts.
+#[test]
+fn a_program_that_limits_its_data_has_as_much_as_without_a_guard() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS.iter().chain(&["--guard=page=1/10"]) {
+        for word in ["data", "data64", "prdata"] {
+            unusual.does(word, level)?;
+        }
+        unusual.does_with_children("data", level)?;
+    }
+    Ok(())
+}
+
+/// It has an eighth of that.
+#[test]
+fn a_program_whose_data_is_limited_from_the_start_is_guarded_in_a_part_of_that() -> Result {
+    let unusual = Unusual::built()?;
+    for level in LEVELS {
+        let mut run = command("sh");
+        run.args(["-c", "ulimit -d 4000000; exec \"$@\"", "sh"]).arg(heapledger()).args(["run", "-q", level, "-o"]);
+        run.arg(unusual.scratch.path(&format!("limited{level}"))).arg("--ledger-dir").arg(unusual.scratch.live());
+        let ran = process::run(run.arg("--").arg(&unusual.program).arg("data"))?.good()?;
+        check!(ran.out() == "had all\n", "{level}: {ran}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -16,6 +16,11 @@ enum Restriction {
         pid: usize,
         limits: usize,
     },
+    /// Private memory that can be written.
+    Data {
+        pid: usize,
+        limits: usize,
+    },
     Locks {
         flags: usize,
     },
@@ -33,12 +38,14 @@ enum Restriction {
     Other,
 }
 
+const RLIMIT_DATA: usize = 2;
 const RLIMIT_AS: usize = 9;
 
 fn limits(pid: usize, resource: usize, limits: usize) -> Restriction {
     // The C library's arguments are narrower than registers.
     match resource & 0xffff_ffff {
         RLIMIT_AS if limits != 0 => Restriction::AddressSpace { pid: pid & 0xffff_ffff, limits },
+        RLIMIT_DATA if limits != 0 => Restriction::Data { pid: pid & 0xffff_ffff, limits },
         _ => Restriction::Other,
     }
 }
@@ -112,11 +119,14 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         return signals::instead(hook);
     }
     match of_call(hook, args) {
-        Restriction::AddressSpace { pid, limits } if pid == 0 || pid == syscall::getpid() as usize => {
+        Restriction::Data { pid, limits } if is_own(pid) => {
             if let Some(soft) = soft_limit(limits) {
-                if soft != u64::MAX && !signals::is_borrowed() {
-                    arenas::give_back_unused();
-                }
+                leave_room(soft);
+            }
+        }
+        Restriction::AddressSpace { pid, limits } if is_own(pid) => {
+            if let Some(soft) = soft_limit(limits) {
+                leave_room(soft);
                 room::address_space_is_limited(&SHARED, Some(soft).filter(|soft| *soft != u64::MAX));
             }
         }
@@ -142,6 +152,18 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         _ => {}
     }
     next::next(hook)
+}
+
+/// Whether a process is this one, as calls name it.
+fn is_own(pid: usize) -> bool {
+    pid == 0 || pid == syscall::getpid() as usize
+}
+
+/// Before there is a limit: what the guard has reserved and never used counts like what the program has.
+fn leave_room(soft: u64) {
+    if soft != u64::MAX && !signals::is_borrowed() {
+        arenas::give_back_unused();
+    }
 }
 
 /// From now on the program would die of our system calls.

@@ -32,7 +32,7 @@ use heapledger_linux::{process, syscall};
 
 /// Addresses for all blocks: as many as can be had.
 const LAND_BYTES: [usize; 5] = [256 << 30, 64 << 30, 8 << 30, 1 << 30, 128 << 20];
-/// Where address space is limited, a part of it: the program wants the rest.
+/// Where address space is limited, or private memory in it, a part of that: the program wants the rest.
 const LIMITED_PART: u64 = 8;
 /// A row for so many bytes: smaller blocks take more than that with what lies around them.
 const BYTES_PER_SLOT: u64 = 512;
@@ -154,7 +154,8 @@ pub(crate) fn describe(tables: &mut GuardTables) {
 
 /// As many addresses as can be had.
 fn addresses(reserve: impl Fn(usize) -> Option<Land>) -> Option<Land> {
-    let limit = syscall::limit(syscall::LIMIT_ADDRESS_BYTES).unwrap_or(u64::MAX) / LIMITED_PART;
+    let limits = [syscall::LIMIT_ADDRESS_BYTES, syscall::LIMIT_DATA_BYTES].map(syscall::limit);
+    let limit = limits.into_iter().flatten().min().unwrap_or(u64::MAX) / LIMITED_PART;
     LAND_BYTES.into_iter().filter(|bytes| *bytes as u64 <= limit).find_map(reserve)
 }
 
@@ -256,8 +257,8 @@ pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
     Some(address as usize)
 }
 
-/// The program is about to lock all that is mapped, which makes it real, or to limit its address space: what was never used is given back,
-/// and further blocks are the program's own allocator's, dressed.
+/// The program is about to lock all that is mapped, which makes it real, or to limit its address space, or its data: what was never used
+/// is given back, and further blocks are the program's own allocator's, dressed.
 #[cold]
 pub fn give_back_unused() {
     CLOSED.seal(Closed::seal);

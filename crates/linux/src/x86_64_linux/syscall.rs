@@ -402,6 +402,8 @@ pub fn limit(resource: usize) -> Option<u64> {
 
 /// Largest file the process may make.
 pub const LIMIT_FILE_BYTES: usize = 1;
+/// Most private memory that can be written.
+pub const LIMIT_DATA_BYTES: usize = 2;
 /// Most memory that may be locked.
 pub const LIMIT_LOCKED_BYTES: usize = 8;
 /// Largest address space.
