@@ -5,7 +5,7 @@ use heapledger_e2e::guard::{Build, built, told};
 use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, PATIENCE};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger, system_library};
+use heapledger_e2e::tools::{command, heapledger, root, system_library};
 use heapledger_e2e::tracked::under_run;
 use heapledger_e2e::victim;
 use heapledger_e2e::{Result, check, skip};
@@ -25,7 +25,7 @@ const EXCEPT: [(&str, &str); 10] = [
     ("unwind_threads", "wants addresses to be used again"),
     ("counter", "is a library"),
     ("kill_truth", "is killed"),
-    ("deep_bind", "has a library free blocks past the guard, which does not work: docs/guard.md"),
+    ("deep_bind", "wants addresses to be used again"),
 ];
 
 #[test]
@@ -128,6 +128,40 @@ fn over_another_allocator_each_delete_gives_back_what_its_new_gave() -> Result {
     }
     Ok(())
 }
+
+/// What it frees and what it gives would be the C library's own.
+#[test]
+fn a_library_is_not_bound_past_the_guard() -> Result {
+    let scratch = Scratch::new();
+    let source = root().join("e2e/guests/deep.c");
+    let program = scratch.path("deep");
+    for (flags, name) in [(&["-DLIBRARY", "-fPIC", "-shared"][..], "libdeep.so"), (&[RUNPATH], "deep")] {
+        let mut compile = command("gcc");
+        compile.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]).args(flags).arg("-o").arg(scratch.path(name));
+        process::run(compile.arg(&source))?.good()?;
+    }
+    let plain = process::run(&mut command(&program))?.good()?;
+    for level in LEVELS {
+        let name = level.replace('/', "-");
+        let ran = process::run(&mut under_run(&scratch, &name, &[level], &program, &[]))?.good()?;
+        check!(ran.out() == plain.out() && ran.err().is_empty(), "{level}: {ran}, and not {plain}");
+        let ledger = scratch.path(&format!("{name}.hl"));
+        let losses = Stats::of(&ledger)?.losses();
+        let of = |name: &str| losses.get(name).copied().unwrap_or(0);
+        check!([of("deep_unbound"), of("deep_bound"), of("unknown_frees")] == [1, 0, 0], "{level}: {losses:?}");
+        let errors = told::errors(&ledger)?;
+        check!(errors.is_empty(), "{level}: {errors:#?}");
+        let told = process::run(command(heapledger()).arg("stats").arg(&ledger))?.good()?;
+        check!(
+            (told.out() + &told.err()).contains("1 call of dlopen asked for RTLD_DEEPBIND and did not get it"),
+            "{level}: {told}"
+        );
+    }
+    Ok(())
+}
+
+/// Where the loader looks for libraries that the program asks for: beside it.
+const RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN";
 
 /// The first thread has ended, and another one ends the program; and a filter of system calls refuses what says which memory is present.
 #[test]

@@ -159,6 +159,7 @@ const LOSSES: &[TallyCounter] = &[
     TallyCounter::FreesBusy,
     TallyCounter::FilesUnseen,
     TallyCounter::DeepBound,
+    TallyCounter::DeepUnbound,
     TallyCounter::Displaced,
     TallyCounter::UnknownFrees,
     TallyCounter::SitesFull,

@@ -160,6 +160,8 @@ counters! {
         ScriptsCut = 39, "scripts_cut";
         /// Guarded blocks that nobody looked at when the program ended, because they could not be read or there was no time for all.
         GuardedUnseen = 40, "guarded_unseen";
+        /// Calls of `dlopen` from which `RTLD_DEEPBIND` was taken away, because blocks are guarded.
+        DeepUnbound = 41, "deep_unbound";
     }
 }
 

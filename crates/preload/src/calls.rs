@@ -87,11 +87,19 @@ pub(crate) extern "C" fn real_function(hook: usize) -> usize {
 }
 
 /// What precedes `dlopen` where its flags matter, or it is not known yet; returns the real one, to which the stub jumps.
-pub(crate) extern "C" fn opens(hook: usize, file: usize, flags: u32) -> usize {
+///
+/// Where blocks are guarded no library is bound past us: one that frees a block of the program's, or gives it one to free, would have
+/// glibc's `free` take what it has not given.
+pub(crate) extern "C" fn opens(hook: usize, file: usize, flags: &mut u32) -> usize {
     const RTLD_NOLOAD: u32 = 4;
     ensure_started();
-    if file != 0 && flags & (RTLD_DEEPBIND | RTLD_NOLOAD) == RTLD_DEEPBIND {
-        code::is_bound_past_us(&SHARED);
+    if file != 0 && *flags & (RTLD_DEEPBIND | RTLD_NOLOAD) == RTLD_DEEPBIND {
+        if guard::is_on() {
+            *flags &= !RTLD_DEEPBIND;
+            code::is_not_bound_past_us(&SHARED);
+        } else {
+            code::is_bound_past_us(&SHARED);
+        }
     }
     next::next(hook)
 }

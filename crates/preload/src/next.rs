@@ -20,7 +20,7 @@
 //! A module opened with `RTLD_DEEPBIND` looks into what it needs itself, the C library included, before it looks
 //! elsewhere: its calls go past everything preloaded. The stub of `dlopen` sees the flag, counts it (`deep_bound`),
 //! and jumps on: the loader takes the return address for who is asking (RUNPATH, namespace), and sees the program's.
-//! Nothing of the call is changed.
+//! Nothing of the call is changed, but where blocks are guarded: there the flag is taken away (`deep_unbound`).
 //!
 //! `dlclose` is replaced, too, and `iconv_close` beside it, which unloads modules on its own: they move the
 //! *generation* on, before and after. Code also goes without either (an `fclose` of a stream with `ccs=`, a library

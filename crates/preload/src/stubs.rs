@@ -374,7 +374,7 @@ macro_rules! watch_stub {
     };
 }
 
-/// `dlopen`: two arguments. The call has to come from where the program made it, so the stub jumps on.
+/// `dlopen`: two arguments, of which the flags may be changed. The call has to come from where the program made it, so the stub jumps on.
 #[cfg(not(feature = "wrapped"))]
 macro_rules! open_stub {
     ($name:ident, $symbol:literal, $index:expr) => {
@@ -400,7 +400,7 @@ macro_rules! open_stub {
                 .cfi_adjust_cfa_offset 8
                 sub rsp, 8
                 .cfi_adjust_cfa_offset 8",
-                "mov edx, esi",
+                "lea rdx, [rsp + 8]", // the flags
                 "mov rsi, rdi",
                 "mov edi, {index}",
                 "call {opens}",

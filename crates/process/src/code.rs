@@ -46,6 +46,14 @@ pub fn is_bound_past_us(shared: &'static Shared) {
     }
 }
 
+/// A library was to be loaded so, and will not be.
+#[cold]
+pub fn is_not_bound_past_us(shared: &'static Shared) {
+    if follows(shared) {
+        count_apart(shared, TallyCounter::DeepUnbound);
+    }
+}
+
 /// Only calls of the file that we are in are seen: those of so many others go past.
 #[cold]
 pub fn go_past_us(shared: &'static Shared, files: usize) {

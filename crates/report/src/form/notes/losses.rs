@@ -46,6 +46,11 @@ pub(super) fn loss(counter: TallyCounter, number: u64) -> String {
              others that it frees look alive.",
             counted(number, "call of dlopen", "calls of dlopen")
         ),
+        TallyCounter::DeepUnbound => format!(
+            "{} asked for RTLD_DEEPBIND and did not get it: a library opened so would free guarded blocks by the C library's \
+             free. It is bound as without that flag: to the program's functions before its own, where both have them.",
+            counted(number, "call of dlopen", "calls of dlopen")
+        ),
         TallyCounter::FilesUnseen => format!(
             "{} not linked with --wrap: what they allocate or free themselves is not seen; blocks of others that they free look \
              alive.",
