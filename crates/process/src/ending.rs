@@ -5,12 +5,12 @@
 use crate::once::{Early, Starting};
 use crate::options::{AtExit, Request};
 use crate::shared::{Phase, Shared};
-use crate::{finish, start};
+use crate::{family, finish, start};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use heapledger_format::session::ending;
 use heapledger_linux::memory::PATH_BYTES_MAX;
+use heapledger_linux::syscall;
 use heapledger_linux::text::Text;
-use heapledger_linux::{process, syscall};
 
 /// What was asked for.
 struct Ending {
@@ -82,7 +82,7 @@ pub fn at_exit(shared: &'static Shared) {
 fn finish(shared: &Shared, ending: &Ending) -> bool {
     let mut path = Text::<PATH_BYTES_MAX>::new();
     if ending.output.bytes().is_empty() {
-        path.push(b"heapledger.").push(process::program::<256>().bytes());
+        path.push(b"heapledger.").push(family::called());
         path.push(b".").push_number(u64::from(syscall::getpid())).push(ending::FINISHED.as_bytes());
     } else {
         path.push(ending.output.bytes());

@@ -47,6 +47,9 @@ static PARENT: Early<([u8; 16], u64)> = Early::new(([0; 16], 0));
 
 /// The path of the program's file, as it was found by the first process that began: its forked children have the same.
 static EXECUTABLE: Early<Text<1024>> = Early::new(Text::new());
+/// What the program was called when the first process began. Forked children are called so, too: by then they, or that, may have written a title
+/// over the arguments.
+static CALLED: Early<Text<256>> = Early::new(Text::new());
 /// The number of the process that has begun last here, and that of the namespace in which that is its number; 0: not known.
 static NUMBERED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
@@ -56,6 +59,19 @@ pub(crate) fn executable(starting: &mut Starting) -> &'static [u8] {
         EXECUTABLE.change(starting, |path| *path = process::executable());
     }
     EXECUTABLE.get().bytes()
+}
+
+/// Finds out what the program is called.
+pub(crate) fn name(starting: &mut Starting, executable: &[u8]) -> &'static [u8] {
+    if CALLED.get().bytes().is_empty() {
+        CALLED.change(starting, |name| *name = process::program(executable));
+    }
+    called()
+}
+
+/// What it is called; empty if unknown.
+pub(crate) fn called() -> &'static [u8] {
+    CALLED.get().bytes()
 }
 
 /// The number of the namespace in which this process has its number. A forked child that sees its parent by the number which that has by itself
@@ -176,7 +192,7 @@ fn is_chosen(request: &Request) -> bool {
     let is = |name: &[u8]| children_match(request.children.bytes(), name);
     let name = exe.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
     // A script goes by its interpreter's name, or its own.
-    is(name) || is(process::program::<256>().bytes())
+    is(name) || is(process::program::<256>(exe.bytes()).bytes())
 }
 
 /// Whether `run` wants no more of them.

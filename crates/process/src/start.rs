@@ -270,13 +270,14 @@ fn set_up(
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
     let (exe, cwd) = (family::executable(starting), process::directory::<1024>());
+    let texts = [exe, cwd.bytes(), family::name(starting, exe)];
     shared.modules.enter_executable(ledger, exe);
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)
         && shared.sums.start(ledger)
         && describe_heaps(ledger, hooks.heaps)
         && (request.guard.level < Level::Full || describe_heaps(ledger, &[b"guard"]))
-        && describe_process(ledger, request, (session, image, [exe, cwd.bytes()]), hooks)
+        && describe_process(ledger, request, (session, image, texts), hooks)
         && (!keeps_accounts || shared.accounts.start(ledger))
         && shared.switch.start(recording, request.begins_late).is_ok();
     if !begun {
@@ -366,7 +367,7 @@ fn free_depth(request: &Request) -> FreeDepth {
 fn describe_process(
     ledger: &Ledger,
     request: &Request,
-    (session, image, [exe, cwd]): (u64, u64, [&[u8]; 2]),
+    (session, image, [exe, cwd, program]): (u64, u64, [&[u8]; 3]),
     hooks: &Hooks,
 ) -> bool {
     let pair = |key: &str, value: &[u8]| {
@@ -413,12 +414,8 @@ fn describe_process(
     // Arguments come in pieces and may be very many: as far as there is room.
     let mut in_argument = false;
     let mut room = true;
-    let (mut program, mut is_first) = (Text::<256>::new(), true);
     let each_argument = if request.forked.is_some() { process::arguments_of_forked } else { process::arguments };
     each_argument(&mut |piece| {
-        if core::mem::take(&mut is_first) {
-            program.push(process::name_in(piece, exe));
-        }
         for part in piece.split_inclusive(|byte| *byte == 0) {
             if !in_argument {
                 room &= ledger.enter(SectionKind::Process, key::ARG.as_bytes()).is_some()
@@ -430,8 +427,8 @@ fn describe_process(
         room
     });
     // Else whoever reads of it would be advised to tell it.
-    let told = program.bytes().starts_with(b"python").then(|| process::environment::<32>(b"PYTHONMALLOC")).flatten();
-    described && pair(key::PROGRAM, program.bytes()) && told.is_none_or(|told| pair(key::PYTHONMALLOC, told.bytes()))
+    let told = program.starts_with(b"python").then(|| process::environment::<32>(b"PYTHONMALLOC")).flatten();
+    described && pair(key::PROGRAM, program) && told.is_none_or(|told| pair(key::PYTHONMALLOC, told.bytes()))
 }
 
 /// Leaves a mark that a child process of the watched one was not watched: a line in a file.

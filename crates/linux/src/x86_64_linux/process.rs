@@ -259,6 +259,9 @@ pub fn mapped_bytes() -> u64 {
     pages.saturating_mul(4096)
 }
 
+/// The key of the auxiliary vector for the name of the file that was executed.
+const AT_EXECFN: usize = 31;
+
 /// The path of the program's file; empty if unknown.
 pub fn executable<const N: usize>() -> Text<N> {
     let path = link::<N>(c"/proc/self/exe");
@@ -268,7 +271,6 @@ pub fn executable<const N: usize>() -> Text<N> {
 #[cold]
 #[inline(never)]
 fn executable_at_start<const N: usize>() -> Text<N> {
-    const AT_EXECFN: usize = 31;
     let mut path = Text::new();
     let Some(name) = auxiliary(AT_EXECFN) else { return path };
     read_string(name, &mut |piece| {
@@ -308,23 +310,46 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
     text
 }
 
-/// The last part of the name by which the program was called: what a symbolic link leads to would surprise.
-pub fn program<const N: usize>() -> Text<N> {
+/// The last part of the name by which the program was called: what a symbolic link leads to would surprise. Of one that has written a title for
+/// `ps` over its arguments, that of its file.
+pub fn program<const N: usize>(executable: &[u8]) -> Text<N> {
+    const REMOVED: &[u8] = b" (deleted)";
+    let file = last_part(executable.strip_suffix(REMOVED).unwrap_or(executable));
     let mut program = Text::new();
-    arguments(&mut |piece| {
-        program.push(name_in(piece, b""));
-        false
-    });
+    if has_its_arguments() {
+        arguments(&mut |piece| {
+            program.push(name_in(piece, file));
+            false
+        });
+    }
+    if program.bytes().is_empty() {
+        program.push(file);
+    }
     program
 }
 
-/// The same, of the first piece of the [`arguments`]. A program may write all of them into the first, behind the path of its own file: a
-/// title for `ps`.
-pub fn name_in<'a>(first_piece: &'a [u8], executable: &'a [u8]) -> &'a [u8] {
+/// What the first piece of the [`arguments`] says; nothing if it looks like a title, which may be just as long as what was there.
+fn name_in<'a>(first_piece: &'a [u8], file: &[u8]) -> &'a [u8] {
     let first = first_piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    let title = first.strip_prefix(executable).filter(|rest| !executable.is_empty() && rest.starts_with(b" "));
-    let first = if title.is_some() { executable } else { first };
-    first.rsplit(|byte| *byte == b'/').next().unwrap_or(first)
+    let name = last_part(first);
+    if first.contains(&b' ') && name != file { &[] } else { name }
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
+/// Whether behind the first argument another text of the kernel's begins, as when the program was started: a title is written over several of
+/// them, or is shorter than what was there.
+fn has_its_arguments() -> bool {
+    let Some(first) = pointers(1).next() else { return true };
+    let mut end = first;
+    read_string(first, &mut |piece| {
+        end = end.wrapping_add(piece.len());
+        true
+    });
+    // Programs change the order of their arguments, not where each lies.
+    pointers(1).chain(pointers(environment_at())).chain(auxiliary(AT_EXECFN)).any(|other| other == end)
 }
 
 /// Hands the program's arguments over, a piece at a time, each argument ended by a zero byte.
@@ -346,10 +371,11 @@ mod tests {
 
     #[test]
     fn a_title_is_not_taken_for_a_name() {
-        let title = b"/usr/lib/chromium/chromium --type=broker /tmp/x\0";
-        assert_eq!(name_in(title, b"/usr/lib/chromium/chromium"), b"chromium");
-        assert_eq!(name_in(b"nginx: worker process\0", b"/usr/sbin/nginx"), b"nginx: worker process");
-        assert_eq!(name_in(b"./leaky\0", b"/tmp/leaky"), b"leaky");
+        assert_eq!(name_in(b"./leaky\0more\0", b"leaky"), b"leaky");
+        assert_eq!(name_in(b"/usr/bin/vi\0", b"vim.basic"), b"vi");
+        assert_eq!(name_in(b"/opt/My Tools/tool\0", b"tool"), b"tool");
+        assert_eq!(name_in(b"nginx: master process /etc/nginx/n.conf\0", b"nginx"), b"");
+        assert_eq!(name_in(b"/usr/lib/chromium/chromium --type=broker /tmp/x\0", b"chromium"), b"");
         assert_eq!(name_in(b"\0", b""), b"");
     }
 
@@ -379,7 +405,8 @@ mod tests {
         assert!(bytes.ends_with(b"\0"));
         let called = std::env::args_os().next().expect("a name");
         let called = std::path::Path::new(&called).file_name().expect("a name").as_encoded_bytes();
-        assert_eq!(program::<256>().bytes(), called);
+        assert_eq!(program::<256>(b"").bytes(), called);
+        assert!(has_its_arguments());
     }
 
     #[test]
