@@ -338,6 +338,10 @@ fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     let ran = running.finish(PATIENCE)?;
     check!(ran.status.success() && scratch.unfinished().is_empty(), "{ran}; {:?}", scratch.unfinished());
     check!(processes(&session)?.len() == 3, "not all are listed");
+    // Whoever forked it is gone: it is theirs all the same.
+    let all = read("stats", &session, &["--all"])?;
+    let daemon = all.iter().find(|line| line["forked"] == true).ok_or("no daemon")?;
+    check!(daemon["ppid"] == first_pid(&session)? && daemon["depth"] == 1, "{daemon}");
     // How long it was there does not change by the waiting.
     let (over, finished) = first()?;
     check!(over["ended_unix_ns"] == listed["ended_unix_ns"] && over["ledger"].is_string(), "{listed}; {over}");

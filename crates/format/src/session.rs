@@ -438,6 +438,8 @@ pub mod process {
     pub const AT_END: &str = "end";
     /// The id of the ledger of the process that this one was forked from, 32 hexadecimal digits.
     pub const PARENT_ID: &str = "parent_id";
+    /// That process's number, as it numbered itself: it may have ended, and somebody else be the parent, when the child begins.
+    pub const PARENT_PID: &str = "parent_pid";
     /// When that was noticed, in nanoseconds since 1970: at its first call after the fork.
     pub const FORKED_UNIX_NS: &str = "forked_unix_ns";
     /// Of how many forks of recorded processes it has come, one after the other.

@@ -267,6 +267,7 @@ pub fn process_of(ledger: &Ledger, finished: Option<(&Written, MemberEnd)>) -> F
         start_ticks: process.start_ticks().unwrap_or_default(),
         image: number(key::IMAGE),
         ppid: number(key::PPID),
+        parent_pid: number(key::PARENT_PID),
         program: process.program().unwrap_or_default(),
         forked: ledger.is_of_fork(),
         ledger: finished.and_then(|(written, _)| name(written)),

@@ -42,8 +42,8 @@ static FORKS: AtomicU16 = AtomicU16::new(0);
 /// What the person asked for.
 static WISH: Early<Text<{ session::VARIABLE_BYTES_MAX }>> = Early::new(Text::new());
 
-/// The id of this process's ledger, and when that began, in nanoseconds since 1970: for children.
-static PARENT: Early<([u8; 16], u64)> = Early::new(([0; 16], 0));
+/// The id of this process's ledger, when that began, in nanoseconds since 1970, and the process's number: for children.
+static PARENT: Early<([u8; 16], u64, u32)> = Early::new(([0; 16], 0, 0));
 
 /// The path of the program's file, as it was found by the first process that began: its forked children have the same.
 static EXECUTABLE: Early<Text<1024>> = Early::new(Text::new());
@@ -93,6 +93,8 @@ pub struct ForkedFrom {
     pub ledger: [u8; 16],
     /// When the child noticed it, in nanoseconds since 1970.
     pub unix_ns: u64,
+    /// Its number.
+    pub pid: u32,
 }
 
 /// A number that is another one in each process of a family that was forked from one another.
@@ -131,7 +133,7 @@ pub(crate) fn keep_wish(starting: &mut Starting, request: &Request) {
 
 /// Keeps what a child says of its parent.
 pub(crate) fn keep_own(starting: &mut Starting, id: [u8; 16], start_unix_ns: u64) {
-    PARENT.change(starting, |parent| *parent = (id, start_unix_ns));
+    PARENT.change(starting, |parent| *parent = (id, start_unix_ns, syscall::getpid()));
 }
 
 /// What becomes of forked children.
@@ -258,8 +260,8 @@ pub(crate) fn is_to_begin(shared: &Shared) -> bool {
 fn begin_here(shared: &'static Shared, stack_pointer: usize) -> bool {
     let mut request = Request::default().under(WISH.get().bytes());
     request.begins_late = true;
-    let (ledger, start_unix_ns) = *PARENT.get();
-    request.forked = Some(ForkedFrom { ledger, unix_ns: start_unix_ns.wrapping_add(shared.clock.now_ns()) });
+    let (ledger, start_unix_ns, pid) = *PARENT.get();
+    request.forked = Some(ForkedFrom { ledger, unix_ns: start_unix_ns.wrapping_add(shared.clock.now_ns()), pid });
     let mut begun = Err(NotStarted::Again);
     life::with_hooks(&mut |hooks| begun = anew::begin_in_child(shared, hooks, &request, stack_pointer));
     if let Err(why) = begun {

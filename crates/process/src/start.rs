@@ -387,6 +387,7 @@ fn describe_process(
                 id.push_hex(part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)));
             }
             pair(key::PARENT_ID, id.bytes())
+                && number(key::PARENT_PID, forked.pid.into())
                 && number(key::FORKED_UNIX_NS, forked.unix_ns)
                 && number(key::FORKS, family::forks().into())
         })

@@ -17,6 +17,9 @@ const ROWS_MAX: u64 = u32::MAX as u64;
 pub struct Fork {
     /// The id of the parent's ledger: that of its header.
     pub parent_id: [u8; 16],
+    /// The number of the process that has forked it, as that numbered itself; `None`: not known. (Before there was a key for it, who was the parent
+    /// when the child began.)
+    pub parent_pid: Option<u64>,
     /// When the child noticed it, at its first call, in nanoseconds since 1970.
     pub unix_ns: u64,
     cuts: Vec<Option<ForkCut>>,
@@ -37,13 +40,14 @@ impl Ledger {
     pub fn fork(&self) -> Result<Option<Fork>, SourceError> {
         let process = self.process();
         let Some(parent_id) = process.text(key::PARENT_ID).as_deref().and_then(id_of) else { return Ok(None) };
+        let parent_pid = process.number(key::PARENT_PID).or_else(|| process.number(key::PPID));
         let unix_ns = process.number(key::FORKED_UNIX_NS).unwrap_or(self.header().start_unix_ns);
         let (codec, mut cuts) = (self.header().codec, Vec::new());
         self.each_row(SectionKind::Cut, ForkCut::bytes(codec.word), CUTS_MAX, &mut |_, element| {
             cuts.push(ForkCut::read(codec, element));
             Ok(())
         })?;
-        Ok(Some(Fork { parent_id, unix_ns, cuts }))
+        Ok(Some(Fork { parent_id, parent_pid, unix_ns, cuts }))
     }
 
     /// Whether its process was forked from one that was recorded.

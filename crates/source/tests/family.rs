@@ -177,6 +177,9 @@ fn parents_are_those_who_lived_then() {
         process(22, 20, 1_500, Some(1_600)),
         // Its parent had ended: a daemon, taken in by init.
         process(23, 20, 3_000, None),
+        // It knows who forked it; and so does one whose parent is there by now, which goes before.
+        FamilyProcess { parent_pid: 20, ..process(25, 1, 3_500, None) },
+        FamilyProcess { parent_pid: 20, ..process(26, 10, 3_600, None) },
         // In a circle, as only a forged file says it.
         process(30, 31, 5_000, None),
         process(31, 30, 5_000, None),
@@ -206,6 +209,8 @@ fn parents_are_those_who_lived_then() {
             (21, 30, 2),
             (20, 100, 1),
             (22, 150, 2),
+            (25, 350, 2),
+            (26, 360, 1),
             (24, 400, 1),
             (23, 300, 0),
             (30, 500, 0),

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use heapledger_format::ThreadRow;
-use heapledger_format::session::process as key;
 use heapledger_source::{Family, Fork, Ledger, Member, SourceError};
 
 use super::{AncestorBlocks, ForkPlace, FreedBlock, FreedOfParent, freed_blocks};
@@ -84,24 +83,24 @@ impl Ancestors {
     /// If a ledger can no longer be read.
     pub(super) fn of(family: &Family, ledger: &Ledger, wanted: &BTreeSet<u64>) -> Result<Ancestors, SourceError> {
         let mut all = Ancestors::default();
-        let mut next = ledger.fork()?.map(|fork| (fork, ledger.process().number(key::PPID)));
-        while let Some((fork, ppid)) = next.filter(|_| all.members.len() < GENERATIONS_MAX) {
-            let Some((index, parent)) = parent_of(family, &fork, ppid) else {
+        let mut next = ledger.fork()?;
+        while let Some(fork) = next.filter(|_| all.members.len() < GENERATIONS_MAX) {
+            let Some((index, parent)) = parent_of(family, &fork) else {
                 all.is_cut = true;
                 break;
             };
             let own = FreedOfParent::all_of(&parent, None)?;
             all.blocks.push(AncestorBlocks::of(&parent, ForkPlace::of(&fork), own, wanted)?);
             all.members.push(index);
-            next = parent.fork()?.map(|fork| (fork, parent.process().number(key::PPID)));
+            next = parent.fork()?;
         }
         Ok(all)
     }
 }
 
-/// The ledger with the id that a fork names: one of a process with its parent's number.
-fn parent_of(family: &Family, fork: &Fork, ppid: Option<u64>) -> Option<(usize, Ledger)> {
-    let is_called = |member: &Member| ppid.is_none_or(|ppid| u64::from(member.process.pid) == ppid);
+/// The ledger with the id that a fork names: one of a process with the number that it names.
+fn parent_of(family: &Family, fork: &Fork) -> Option<(usize, Ledger)> {
+    let is_called = |member: &Member| fork.parent_pid.is_none_or(|pid| u64::from(member.process.pid) == pid);
     let called = family.members.iter().enumerate().filter(|(_, member)| is_called(member));
     called
         .filter_map(|(index, member)| Some((index, member.open().ok()??)))

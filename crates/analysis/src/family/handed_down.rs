@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heapledger_format::session::process as key;
 use heapledger_source::{Family, Ledger, Member, SourceError};
 
 use super::ancestors::GENERATIONS_MAX;
@@ -121,7 +120,7 @@ impl Lines {
         let Ok(Some(ledger)) = member.open() else { return };
         self.by_id.entry(ledger.header().id).or_default().push((index, member.process.pid));
         let Ok(Some(fork)) = ledger.fork() else { return };
-        self.parents.insert(index, (fork.parent_id, ledger.process().number(key::PPID)));
+        self.parents.insert(index, (fork.parent_id, fork.parent_pid));
         if ledger.sample_interval() == 0
             && let Ok(frees) = FreedOfParent::all_of(&ledger, None)
         {

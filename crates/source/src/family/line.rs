@@ -115,6 +115,9 @@ pub struct FamilyProcess {
     /// Its parent's process id when it began.
     #[serde(default)]
     pub ppid: u32,
+    /// The process id of who forked it, which may have ended by then, if that is known.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub parent_pid: u32,
     /// What the program is called.
     #[serde(default)]
     pub program: String,
@@ -142,6 +145,10 @@ pub struct FamilyProcess {
     /// Its arguments, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
+}
+
+fn is_none(pid: &u32) -> bool {
+    *pid == 0
 }
 
 impl FamilyProcess {

@@ -216,6 +216,7 @@ fn of_ledger(ledger: &Ledger) -> FamilyProcess {
         start_ticks: key.start_ticks,
         image: key.image,
         ppid: process.number(key::PPID).and_then(|ppid| ppid.try_into().ok()).unwrap_or_default(),
+        parent_pid: process.number(key::PARENT_PID).and_then(|pid| pid.try_into().ok()).unwrap_or_default(),
         program: process.program().unwrap_or_default(),
         ledger: ledger.path().file_name().map(|name| name.to_string_lossy().into_owned()),
         began_unix_ns: began,

@@ -55,7 +55,10 @@ impl ProcessTree {
             // Only who began before can be a parent: so nobody is their own ancestor, whatever the file says.
             let before = by_pid.get(&life.ppid).map_or(&[][..], Vec::as_slice);
             let lived = |parent: &usize| lives.get(*parent).is_some_and(|parent| parent.lived_at(life.began));
-            let parent = if life.ppid == 0 { None } else { before.iter().rev().take(REUSED_MAX).copied().find(lived) };
+            let present = if life.ppid == 0 { None } else { before.iter().rev().take(REUSED_MAX).copied().find(lived) };
+            // Who has forked it may have ended since: a daemon's parent does at once.
+            let forker = || by_pid.get(&life.parent_pid).filter(|_| life.parent_pid != 0)?.last().copied();
+            let parent = present.or_else(forker);
             by_pid.entry(life.pid).or_default().push(index);
             match parent.and_then(|parent| tree.processes.get_mut(parent)) {
                 Some(parent) => parent.children.push(index),
@@ -85,6 +88,7 @@ impl ProcessTree {
 struct Lifetime {
     pid: u32,
     ppid: u32,
+    parent_pid: u32,
     began: u64,
     ended: Option<u64>,
 }
@@ -97,6 +101,7 @@ impl Lifetime {
         Lifetime {
             pid: one.pid,
             ppid: first.map_or(0, |first| first.ppid),
+            parent_pid: first.map_or(0, |first| first.parent_pid),
             began: first.map_or(0, |first| first.began_unix_ns),
             ended: last.and_then(ended),
         }
