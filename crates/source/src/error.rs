@@ -90,6 +90,17 @@ pub enum SourceError {
         /// Whose it is.
         owner: String,
     },
+    /// A forked child of a process whose children are recorded, which has not begun.
+    #[error(
+        "process {pid} has no ledger yet: it was forked by process {owner}, whose children are recorded, each from its first call \
+         of the allocator on, and it has made none"
+    )]
+    NotYet {
+        /// The process asked for.
+        pid: u32,
+        /// Whose ledger it still maps.
+        owner: String,
+    },
     /// A core dump, or another ELF file, whose headers make no sense.
     #[error("{} is a damaged core dump: {what}", path.display())]
     CoreDamaged {

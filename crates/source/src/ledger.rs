@@ -113,7 +113,7 @@ impl Ledger {
                     Ok(ledger) if ledger.inode != mapped.inode && ledger.inode != 0 => continue,
                     Ok(ledger) => ledger,
                     Err(reason) => {
-                        if !matches!(failure, SourceError::OtherProcess { .. }) {
+                        if !matches!(failure, SourceError::OtherProcess { .. } | SourceError::NotYet { .. }) {
                             failure = reason;
                         }
                         continue;
@@ -127,7 +127,11 @@ impl Ledger {
                     return Ok(ledger);
                 }
                 let owner = process.pid().map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-                failure = SourceError::OtherProcess { pid, path: mapped.path.clone(), owner };
+                failure = if mapped.records_children() {
+                    SourceError::NotYet { pid, owner }
+                } else {
+                    SourceError::OtherProcess { pid, path: mapped.path.clone(), owner }
+                };
             }
         }
         Err(failure)

@@ -29,6 +29,16 @@ pub(crate) struct Mapped {
     pub(crate) ranges: Vec<[u64; 3]>,
 }
 
+impl Mapped {
+    /// Whether children of the process that it is of are recorded: `run --children` left a link beside it, and no sign that there are too many.
+    pub(crate) fn records_children(&self) -> bool {
+        let session = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
+        let Some(session) = session else { return false };
+        let is_there = |end: &str| self.path.with_file_name(format!("{session}{end}")).symlink_metadata().is_ok();
+        is_there(ending::FAMILY) && !is_there(ending::FULL)
+    }
+}
+
 /// The process `pid`, or `None` if there is none.
 pub(crate) fn running(pid: u32) -> Option<Running> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

@@ -112,6 +112,11 @@ fn the_ledger_of_a_running_process() {
     let pid = child.0.id();
     let text = refusal(pid.to_string());
     assert!(text.ends_with(") is that of process 4711; forked children are not recorded"), "{text}");
+    // Where they are, it has not begun.
+    std::os::unix::fs::symlink("/", place.join("session.session")).expect("a link");
+    let text = refusal(pid.to_string());
+    assert!(text.contains("has no ledger yet: it was forked by process 4711, whose children are recorded"), "{text}");
+    std::fs::remove_file(place.join("session.session")).expect("removed");
     drop(child);
 
     // The process is known only once it runs, so the ledger is filled in behind its back.
