@@ -54,9 +54,13 @@ impl Report for SessionErrors<'_> {
         }
         if *form == Form::Text {
             let paint = self.args.ledger.paint();
-            let (errors, processes) = (counted(errors, "error", "errors"), counted(processes, "process", "processes"));
             let of = counted(self.family.tree().processes.len() as u64, "process", "processes");
-            writeln!(out, "{errors} in {processes} of {of}.")?;
+            if errors == 0 {
+                writeln!(out, "No errors in {of}.")?;
+            } else {
+                let errors = counted(errors, "error", "errors");
+                writeln!(out, "{errors} in {} of {of}.", counted(processes, "process", "processes"))?;
+            }
             for note in &self.seen.notes {
                 writeln!(out, "Not seen: {}", paint.lines(&clean(&sentence(note)), 10, 10))?;
             }
