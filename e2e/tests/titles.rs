@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::Stdio;
 
 use heapledger_e2e::families::processes;
-use heapledger_e2e::ledger::Stats;
+use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{self, run};
 use heapledger_e2e::scratch::Scratch;
 use heapledger_e2e::tools::{command, heapledger, root};
@@ -42,6 +42,24 @@ fn a_forked_child_is_called_as_its_parent_whatever_the_title_is() -> Result {
         let arguments = stats.0["process"]["args"].to_string();
         check!(arguments.contains("titled: worker of"), "{title}: {arguments}");
     }
+    Ok(())
+}
+
+/// Nothing in `/proc` says of it that it belongs to the session but the ledger of who forked it, which it still maps.
+#[test]
+fn run_waits_for_a_daemon_whose_title_is_over_its_environment() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch)?;
+    let session = scratch.path("s");
+    let mut command = command(heapledger());
+    command.args(["run", "-q", "--children", "--wait", "-o"]).arg(&session).arg("--ledger-dir").arg(scratch.live());
+    command.arg("--").arg(&program).args(["--daemon", TITLES[0]]).current_dir(scratch.work());
+    let ran = run(&mut command)?.good()?;
+    let all = read("stats", &session, &["--all"])?;
+    let daemon = all.iter().find(|line| line["forked"] == true).ok_or_else(|| format!("it has not waited: {ran}"))?;
+    // Below who forked it, which is gone.
+    check!(daemon["depth"] == 1 && daemon["figures"]["allocations"] == 1, "{daemon}");
+    check!(daemon["program"] == "titled" && scratch.unfinished().is_empty(), "{daemon}; {:?}", scratch.unfinished());
     Ok(())
 }
 

@@ -92,12 +92,16 @@ pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
     }
 }
 
-/// Whether a process is there, other than this one, that belongs to a session by its environment: it may have recorded nothing yet.
+/// Whether a process is there, other than this one, that belongs to a session by its environment, or by the ledger that it maps: it may have
+/// recorded nothing yet. A server writes a title for `ps` over its environment, too; what it was forked from mapped a ledger.
 pub fn anyone(session: &str) -> bool {
-    let (own, mark) = (std::process::id(), format!("session={session}"));
-    processes().filter(|pid| *pid != own && process_seen(*pid).is_some()).any(|pid| {
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| contains(&environment, mark.as_bytes()))
-    })
+    let (own, named, mapped) = (std::process::id(), format!("session={session}"), format!("/{session}-"));
+    let says = |pid, file, mark: &str| {
+        fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|text| contains(&text, mark.as_bytes()))
+    };
+    processes()
+        .filter(|pid| *pid != own && process_seen(*pid).is_some())
+        .any(|pid| says(pid, "environ", &named) || says(pid, "maps", &mapped))
 }
 
 /// Whether a session has no ledger in this directory, and never will have one again.
