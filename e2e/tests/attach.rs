@@ -413,6 +413,22 @@ fn others_come_first() -> Result {
 }
 
 #[test]
+fn a_file_is_replaced_only_if_that_is_asked_for() -> Result {
+    for (more, name) in [(&[][..], "x.hl.1"), (&["--force"], "x.hl")] {
+        let scratch = Scratch::new();
+        let program = built(&scratch, "waits.c", &[])?;
+        fs::write(scratch.path("x.hl"), "old").map_err(|error| error.to_string())?;
+        let stranger = Stranger::start(command(&program).arg("read"))?;
+        attach(&scratch, stranger.pid(), more)?;
+        stranger.end("x")?;
+        Stats::of(scratch.path(name)).map_err(|error| format!("{more:?}: {error}"))?;
+        let is_kept = fs::read(scratch.path("x.hl")).is_ok_and(|bytes| bytes == b"old");
+        check!(is_kept == more.is_empty(), "{more:?}: {:?}", scratch.finished());
+    }
+    Ok(())
+}
+
+#[test]
 fn another_users_program_is_refused() -> Result {
     let Some(nobody) = Nobody::new() else {
         skip("attach", "no user can be made up here");

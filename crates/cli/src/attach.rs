@@ -78,6 +78,10 @@ fn output(arguments: &AttachArgs, name: &str) -> Result<PathBuf> {
     let names = PatternNames { program: name.as_ref(), pid, index: None };
     let path = std::path::absolute(expand(&arguments.output, &names)?)?;
     check_by_making(&path)?;
+    if arguments.force {
+        // The program replaces what is there when it writes.
+        return Ok(path);
+    }
     let free = (0..).map(|number| match number {
         0 => path.clone(),
         number => {

@@ -37,6 +37,8 @@ pub(crate) struct AttachArgs {
     pub(crate) output: OsString,
     /// Whether somebody said so.
     pub(crate) output_is_asked_for: bool,
+    /// Whether a file of that name is replaced.
+    pub(crate) force: bool,
     /// Whether to stay until the program ends.
     pub(crate) wait: bool,
     /// Nothing is said, unless something is wrong.
@@ -78,6 +80,7 @@ impl Args for AttachArgs {
                         "Where the ledger goes; %n: program, %p: process id, %h: host, %t: seconds since 1970, %%: %",
                     ),
             )
+            .arg(recorder::force())
             .arg(
                 Arg::new("wait")
                     .short('w')
@@ -107,6 +110,7 @@ impl FromArgMatches for AttachArgs {
             process: matches.get_one("process").copied().unwrap_or(0),
             output: matches.get_one("output").cloned().unwrap_or_else(|| OUTPUT.into()),
             output_is_asked_for: matches.value_source("output") == Some(ValueSource::CommandLine),
+            force: matches.get_flag("force"),
             wait: matches.get_flag("wait"),
             quiet: matches.get_flag("quiet"),
             preload: matches.get_one("preload").cloned(),
@@ -137,9 +141,9 @@ mod tests {
 
     #[test]
     fn options_of_the_recorder_are_taken_as_by_run() {
-        let attach = parse(&["--depth", "9", "--sample=512K", "-o", "x.hl", "-w", "4711"]).expect("parses");
+        let attach = parse(&["--depth", "9", "--sample=512K", "-o", "x.hl", "--force", "-w", "4711"]).expect("parses");
         assert_eq!((attach.process, attach.wait, attach.quiet), (4711, true, false));
-        assert!(attach.output_is_asked_for && attach.output == "x.hl");
+        assert!(attach.output_is_asked_for && attach.output == "x.hl" && attach.force);
         assert_eq!(attach.settings.get(Key::Depth), Some(OsStr::new("9")));
         assert_eq!(attach.settings.variable(), "depth=9,sample=524288");
     }

@@ -33,6 +33,13 @@ pub(super) fn augment(mut command: Command, is_wanted: fn(Key) -> bool) -> Comma
     )
 }
 
+/// `--force`, of commands that have a ledger written by a name.
+pub(crate) fn force() -> Arg {
+    Arg::new("force").long("force").action(ArgAction::SetTrue).help(
+        "Replace the output file, also a symbolic link, which is not followed; otherwise a free name is found by adding .1, .2 …",
+    )
+}
+
 /// Reads a ledger's name, or a pattern of it. Reading commands take `-` for standard input: a file of that name would be hard to ask for, and a ledger
 /// is no stream.
 pub(crate) fn output_file() -> impl TypedValueParser<Value = OsString> {

@@ -93,12 +93,7 @@ impl Args for RunArgs {
                         "Where the ledger goes; %n: program, %p: process id, %h: host, %t: seconds since 1970, %%: %",
                     ),
             )
-            .arg(
-                Arg::new("force")
-                    .long("force")
-                    .action(ArgAction::SetTrue)
-                    .help("Replace the output file, also a symbolic link, which is not followed; otherwise a free name is found by adding .1, .2 …"),
-            )
+            .arg(recorder::force())
             .arg(Arg::new("require").long("require").action(ArgAction::SetTrue).help(
                 "End with 125 if the program cannot be recorded; otherwise it runs untracked, and a sentence says why",
             ))
