@@ -132,7 +132,12 @@ mod tests {
         if let Some((parent, number)) = fork {
             let codec = Codec { order: ByteOrder::NATIVE, word: WordSize::W64 };
             builder.codec(codec.order, codec.word);
-            builder.process("ppid", &parent.to_string()).process("parent_id", &format!("{parent:02x}").repeat(16));
+            // Who forked the last of them has ended, so that its parent is init; the others are of before there was a key for it.
+            match pid {
+                12 => builder.process("ppid", "1").process("parent_pid", &parent.to_string()),
+                _ => builder.process("ppid", &parent.to_string()),
+            };
+            builder.process("parent_id", &format!("{parent:02x}").repeat(16));
             let mut cut = vec![0; 16];
             assert!(ForkCut { time: Word(1), number_plus_1: Word(number + 1) }.write(codec, &mut cut));
             builder.section(SectionKind::Cut as u16, 16, cut);
