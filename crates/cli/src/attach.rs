@@ -46,7 +46,7 @@ pub(crate) fn run(mut arguments: AttachArgs) -> Result<()> {
     let Some(awaited) = awaited else { return Ok(()) };
     let end = awaited.wait().with_context(|| format!("process {process} cannot be waited for"))?;
     let written = match (&live, &output) {
-        (Some(live), Some(output)) => written_for(live, output, end, arguments.quiet)?,
+        (Some(live), Some(output)) => written_for(live, output, end, &arguments)?,
         _ => None,
     };
     if let Some(wanted) = written.as_ref().and_then(|written| written.instead_of.as_ref()) {
@@ -57,10 +57,10 @@ pub(crate) fn run(mut arguments: AttachArgs) -> Result<()> {
 }
 
 /// Writes the ledger of a program that could not do it itself.
-fn written_for(live: &Path, output: &Path, end: AttachedEnd, quiet: bool) -> Result<Option<Written>> {
+fn written_for(live: &Path, output: &Path, end: AttachedEnd, arguments: &AttachArgs) -> Result<Option<Written>> {
     abandon_when_told();
-    let mut finisher = Finisher::new(without_variables(output));
-    let mut progress = Progress::of_ours("writing the ledger", quiet);
+    let mut finisher = Finisher { force: arguments.force, ..Finisher::new(without_variables(output)) };
+    let mut progress = Progress::of_ours("writing the ledger", arguments.quiet);
     let written = finish_for(live, &mut finisher, end, &mut |done, of| progress.bytes(done, of));
     drop(progress);
     written.with_context(|| format!("the unfinished ledger is kept: heapledger recover {} -o DIR", shell(live)))
