@@ -140,9 +140,9 @@ pub struct Summary {
     pub heaps: Vec<HeapTotals>,
     /// Which thread holds how much of which heap, if the program keeps accounts.
     pub accounts: Vec<Account>,
-    /// Call sites.
+    /// Call sites; nothing of them [where they were not wanted](Summary::without_sites).
     pub sites: Sites,
-    /// Entries of the history that can be read now.
+    /// Entries of the history that can be read now; 0 where call sites were not wanted: it was not read.
     pub history_entries: u64,
     /// Entries that the history has room for.
     pub history_capacity: u64,
@@ -176,6 +176,14 @@ impl Summary {
         Self::matching(ledger, clock, top, None, progress)
     }
 
+    /// As [`Summary::of`], without what it says of call sites, for which the whole history is read.
+    ///
+    /// # Errors
+    /// If the ledger can no longer be read.
+    pub fn without_sites(ledger: &Ledger, clock: Clock, progress: &mut dyn FnMut(f32)) -> Result<Summary, SourceError> {
+        Self::made(ledger, clock, None, None, progress)
+    }
+
     /// As [`Summary::of`], of those blocks that `filter` means: of a freed one it decides on the allocation.
     ///
     /// # Errors
@@ -184,6 +192,17 @@ impl Summary {
         ledger: &Ledger,
         clock: Clock,
         top: usize,
+        filter: Option<&mut Evaluator<'_>>,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Summary, SourceError> {
+        Self::made(ledger, clock, Some(top), filter, progress)
+    }
+
+    /// `top`: so many call sites, `None` if nothing is to be said of them.
+    fn made(
+        ledger: &Ledger,
+        clock: Clock,
+        top: Option<usize>,
         filter: Option<&mut Evaluator<'_>>,
         progress: &mut dyn FnMut(f32),
     ) -> Result<Summary, SourceError> {
@@ -200,7 +219,8 @@ impl Summary {
         let taken = ledger.taken().unwrap_or_default();
         let in_flight = read_in_flight + taken.in_flight;
         let tallies = ledger.tallies()?;
-        let (sites, history_entries) = Sites::of(ledger, &counts, top)?;
+        let sites = top.map(|top| Sites::of(ledger, &counts, top)).transpose()?;
+        let (sites, history_entries) = sites.unwrap_or_default();
         let unaccounted =
             unaccounted(taken.before.unwrap_or(allocations_and_frees(&before)), &tallies, counts.all.blocks, in_flight);
         let mut seen = Seen::of(ledger, read_in_flight)?;

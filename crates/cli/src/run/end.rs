@@ -181,7 +181,7 @@ fn figures(ledger: &Ledger, span: Duration, finished: &Path) -> Result<RunFigure
     let all = ledger.storage()?.ledger_bytes;
     let clock = Clock::new(ledger, SystemTime::now())?;
     let mut show = |part: f32| progress.bytes((f64::from(part) * all as f64) as u64, all);
-    let summary = heapledger_analysis::Summary::of(ledger, clock, 0, &mut show)?;
+    let summary = heapledger_analysis::Summary::without_sites(ledger, clock, &mut show)?;
     let sites = super::sites::told(ledger, span, &mut show).unwrap_or_default();
     drop(progress);
     let figures = RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites);

@@ -62,6 +62,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
     use std::thread;
+    use std::time::Duration;
 
     fn own_thread() -> i32 {
         let own = fs::read_link("/proc/thread-self").unwrap();
@@ -82,9 +83,12 @@ mod tests {
         let (process, id) = (std::process::id() as i32, told.recv().unwrap());
         let found = loop {
             let found = Asleep::look(process, id);
-            // 202: futex.
+            // 202: futex. One that it is in for a moment on its way is none.
             if let Some(found) = found.filter(|found| found.place.starts_with("202 ")) {
-                break found;
+                thread::sleep(Duration::from_millis(20));
+                if found.still() {
+                    break found;
+                }
             }
             thread::yield_now();
         };
