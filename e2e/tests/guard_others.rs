@@ -163,6 +163,39 @@ fn a_library_is_not_bound_past_the_guard() -> Result {
 /// Where the loader looks for libraries that the program asks for: beside it.
 const RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN";
 
+/// One that counts memory, with its figures in front of what its `new` gives; one whose `new` has a pool; and tcmalloc's for debugging, which
+/// knows by which function each block was had.
+#[test]
+fn what_an_allocators_own_new_has_made_its_own_delete_takes() -> Result {
+    let scratch = Scratch::new();
+    let (program, own) = (scratch.path("news"), scratch.path("libnews.so"));
+    for (flags, product) in [(&["-DLIBRARY", "-fPIC", "-shared"][..], &own), (&[], &program)] {
+        let mut compile = command("g++");
+        compile.args(["-g", "-O1", "-Wall", "-Wextra"]).args(flags).arg("-o").arg(product);
+        process::run(compile.arg(root().join("e2e/guests/news.cc")))?.good()?;
+    }
+    let debugging = system_library("libtcmalloc_minimal_debug.so.4");
+    if debugging.is_none() {
+        skip("a guard over tcmalloc for debugging", "libtcmalloc_minimal_debug.so.4 is not installed");
+    }
+    for (library, way) in [(Some(&own), "front"), (Some(&own), "pool"), (debugging.as_ref(), "")] {
+        let Some(library) = library else { continue };
+        for level in LEVELS {
+            let scratch = Scratch::new();
+            let mut run = under_run(&scratch, "x", &[level], &program, &[]);
+            let run = run.env("LD_PRELOAD", library).env("NEWS", way);
+            let ran = process::run_within(run, PATIENCE)?.good()?;
+            check!(ran.out() == "done\n", "{} {way} {level}: {ran}", library.display());
+            let path = scratch.path("x.hl");
+            let errors = told::errors(&path)?;
+            check!(errors.is_empty(), "{} {way} {level}: {errors:#?}", library.display());
+            let live = Stats::of(&path)?.number("live_blocks")?;
+            check!(live < 100, "{} {way} {level}: {live} blocks live", library.display());
+        }
+    }
+    Ok(())
+}
+
 /// The first thread has ended, and another one ends the program; and a filter of system calls refuses what says which memory is present.
 #[test]
 fn the_last_look_is_had_wherever_the_program_ends() -> Result {

@@ -110,7 +110,8 @@ pub(crate) const RTLD_DEEPBIND: u32 = 8;
 /// First half of every hook; returns the function to call.
 pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usize {
     ensure_started();
-    let function = if guard::is_on() { others::instead_of(hook, next::next(hook)) } else { next::next(hook) };
+    let next = next::next(hook);
+    let function = if guard::is_on() { others::instead_of(hook, next, argument(frame, 0)) } else { next };
     frame.booked_by = BookedBy::ANOTHER;
     frame.watched = Watched::default();
     let Some(hooked) = HOOKED.get(hook) else { return function };

@@ -6,6 +6,8 @@ use crate::hooked::{Family, HOOKED, Hook, Shape};
 use crate::next;
 use heapledger_linux::apart;
 use heapledger_linux::loader::{Module, modules};
+use heapledger_process::arenas;
+use heapledger_process::guarded::GUARD;
 
 /// Whether no module may have operators that others do not call. Looks at all of them each time: it is asked where a block was given
 /// back wrongly, or so it seems.
@@ -27,12 +29,13 @@ pub(crate) fn is_glibc() -> bool {
 }
 
 /// Whom to call in place of a function where blocks are guarded. An allocator's own `delete` gives blocks back to it without a call that we
-/// could see; its own `new` for an alignment may have them from `aligned_alloc`, dressed (jemalloc). So `free` stands for all forms of
-/// `delete`: it knows whose a block is.
+/// could see; its own `new` for an alignment may have them from `aligned_alloc`, guarded (jemalloc). For those `free` stands for all forms of
+/// `delete`. Any other block is as its `new` has made it: with something in front of it, or from a pool.
 #[inline(never)]
-pub(crate) fn instead_of(hook: usize, function: usize) -> usize {
+pub(crate) fn instead_of(hook: usize, function: usize, block: usize) -> usize {
     let deletes = HOOKED.get(hook).is_some_and(|hooked| hooked.family == Family::Cxx && hooked.shape == Shape::Frees);
-    if deletes && next::in_library_behind_us(function) { next::next_of(Hook::Free) } else { function }
+    let is_guarded = || if arenas::contains(block) { arenas::begins(block) } else { GUARD.begins(block) };
+    if deletes && is_guarded() && next::in_library_behind_us(function) { next::next_of(Hook::Free) } else { function }
 }
 
 /// Whether all modules are so; the second argument: it is the program itself.

@@ -338,6 +338,11 @@ pub(crate) fn around(block: &Found, address: u64) -> Option<Around> {
     is_there.then(|| Around::of(&Copied::new(), nearest, low, high))
 }
 
+/// Whether a block begins here, or did.
+pub fn begins(address: usize) -> bool {
+    lookup(address as u64).is_some_and(|found| found.start == address as u64)
+}
+
 /// Bytes that were asked for, of the live block that begins here.
 pub fn usable(address: usize) -> Option<usize> {
     let bytes = match CLOSED.at(address) {
