@@ -370,6 +370,18 @@ static int by_prlimit(const struct rlimit *room)
     return prlimit(getpid(), RLIMIT_DATA, room, NULL);
 }
 
+// A limit that nobody will ever reach.
+static int by_plenty(const struct rlimit *room)
+{
+    struct rlimit plenty = {room->rlim_cur << 14, room->rlim_max << 14};
+    return setrlimit(RLIMIT_DATA, &plenty);
+}
+
+static int plenty_of_data(void)
+{
+    return data_with(by_plenty);
+}
+
 static int data(void)
 {
     return data_with(by_setrlimit);
@@ -500,7 +512,7 @@ int main(int count, char **words)
                 {"limit", limit},     {"lock", lock},     {"filter", filter},
                 {"opens", opens},     {"draws", draws},   {"protect", protect},
                 {"nonsense", nonsense}, {"data", data},
-                {"data64", data64},   {"prdata", data_of_process}};
+                {"data64", data64},   {"prdata", data_of_process}, {"plenty", plenty_of_data}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

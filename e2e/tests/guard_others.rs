@@ -189,7 +189,7 @@ fn what_an_allocators_own_new_has_made_its_own_delete_takes() -> Result {
             let path = scratch.path("x.hl");
             let errors = told::errors(&path)?;
             check!(errors.is_empty(), "{} {way} {level}: {errors:#?}", library.display());
-            let live = Stats::of(&path)?.number("live_blocks")?;
+            let live = Stats::of(&path)?.number("live_blocks");
             check!(live < 100, "{} {way} {level}: {live} blocks live", library.display());
         }
     }

@@ -137,8 +137,11 @@ fn a_child_of_a_limited_program_takes_nothing_from_it() -> Result {
 fn a_program_that_limits_its_data_has_as_much_as_without_a_guard() -> Result {
     let unusual = Unusual::built()?;
     for level in LEVELS.iter().chain(&["--guard=page=1/10"]) {
-        for word in ["data", "data64", "prdata"] {
-            unusual.does(word, level)?;
+        let is_of_own_memory = ["--guard=full", "--guard=page"].contains(level);
+        for word in ["data", "data64", "prdata", "plenty"] {
+            let (_, stats) = unusual.does(word, level)?;
+            let less = losses(&stats, "guarded_less");
+            check!((less > 0) == (is_of_own_memory && word != "plenty"), "{word} with {level}: {less} guarded less");
         }
         unusual.does_with_children("data", level)?;
     }

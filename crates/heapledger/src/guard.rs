@@ -151,7 +151,7 @@ unsafe fn give(heap: &Heap, size: usize, align: usize, real: Gives) -> *mut u8 {
     // SAFETY: the allocator has given so many bytes, for this thread to dress before anybody has them.
     let window = unsafe { Window::new(address as u64, bytes as u64) };
     match GUARD.dress(&window, &plan, address, bytes) {
-        Some(dressed) => given.with_addr(dressed),
+        Some(dressed) => given.with_addr(GUARD.dressed(&SHARED, dressed)),
         None => {
             // SAFETY: as it was asked for, and nobody has it.
             unsafe { heap.take(given, bytes, alignment) };

@@ -185,7 +185,7 @@ fn dress(plan: &Plan, given: usize) -> usize {
         return 0;
     }
     let bytes = usable(given, plan.bytes() as usize);
-    GUARD.dress(&anywhere(), plan, given, bytes).unwrap_or_else(|| undressed(given))
+    GUARD.dress(&anywhere(), plan, given, bytes).map_or_else(|| undressed(given), |block| GUARD.dressed(&SHARED, block))
 }
 
 /// The same of what the real `realloc` gave, which has moved the block's bytes together with what lay in front of them.

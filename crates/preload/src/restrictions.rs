@@ -161,7 +161,7 @@ fn is_own(pid: usize) -> bool {
 
 /// Before there is a limit: what the guard has reserved and never used counts like what the program has.
 fn leave_room(soft: u64) {
-    if soft != u64::MAX && !signals::is_borrowed() {
+    if soft != u64::MAX && !arenas::leave_enough_below(soft) && !signals::is_borrowed() {
         arenas::give_back_unused();
     }
 }

@@ -74,6 +74,7 @@ pub(crate) fn start(wanted: &Guarding) -> Level {
 }
 
 fn start_parts(wanted: &Guarding) -> Level {
+    process::memory_limit(); // known before the program may forbid to ask
     FILL_NEW.store(wanted.fill_new.map_or(NO_FILL, u16::from), Ordering::Relaxed);
     FILL_BYTES.store(wanted.fill_bytes, Ordering::Relaxed);
     let closed = wanted.level < Level::Page || start_closed(wanted);
@@ -255,6 +256,15 @@ pub(crate) fn allocate_sample(size: usize) -> Option<usize> {
     let address = part.arena.allocate(&part.system(), &request, side()).ok()?;
     CLOSED.is_used_up_to(address.saturating_add(request.size));
     Some(address as usize)
+}
+
+/// Whether a limit of so many bytes, of which what is reserved here is a part, leaves the program several times what memory there is.
+pub fn leave_enough_below(limit: u64) -> bool {
+    const TIMES: u64 = 4;
+    let bytes = |(first, end): (u64, u64)| end.saturating_sub(first);
+    let ranges = bytes(FULL.range()).saturating_add(bytes(CLOSED.range()));
+    let reserved = ranges.saturating_add(ranges / 4); // with their tables, of which rows are most
+    reserved != 0 && reserved.saturating_add(process::memory_limit().saturating_mul(TIMES)) <= limit
 }
 
 /// The program is about to lock all that is mapped, which makes it real, or to limit its address space, or its data: what was never used

@@ -249,6 +249,15 @@ impl Guard {
         }
     }
 
+    /// A block of the program's allocator was dressed. Where it was to lie in memory of the guard's own, it is guarded less. The block.
+    #[inline(always)]
+    pub fn dressed(&self, shared: &Shared, block: usize) -> usize {
+        if self.has_arena() && hooks::follows(shared) {
+            count_apart(shared, TallyCounter::GuardedLess);
+        }
+        block
+    }
+
     /// A block was handed out as the allocator gave it.
     #[cold]
     pub fn count_undressed(&self, shared: &Shared) {

@@ -58,7 +58,8 @@ impl ProcessTree {
             let present = if life.ppid == 0 { None } else { before.iter().rev().take(REUSED_MAX).copied().find(lived) };
             // Who has forked it may have ended since: a daemon's parent does at once.
             let forker = || by_pid.get(&life.parent_pid).filter(|_| life.parent_pid != 0)?.last().copied();
-            let parent = present.or_else(forker);
+            // Number 1 takes what others leave behind; and each namespace has one.
+            let parent = if life.ppid == 1 { forker().or(present) } else { present.or_else(forker) };
             by_pid.entry(life.pid).or_default().push(index);
             match parent.and_then(|parent| tree.processes.get_mut(parent)) {
                 Some(parent) => parent.children.push(index),
