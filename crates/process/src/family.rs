@@ -62,9 +62,9 @@ pub(crate) fn executable(starting: &mut Starting) -> &'static [u8] {
 }
 
 /// Finds out what the program is called.
-pub(crate) fn name(starting: &mut Starting, executable: &[u8]) -> &'static [u8] {
+pub(crate) fn name(starting: &mut Starting, executable: &[u8], has_run: bool) -> &'static [u8] {
     if CALLED.get().bytes().is_empty() {
-        CALLED.change(starting, |name| *name = process::program(executable));
+        CALLED.change(starting, |name| *name = process::program(executable, has_run));
     }
     called()
 }
@@ -194,7 +194,7 @@ fn is_chosen(request: &Request) -> bool {
     let is = |name: &[u8]| children_match(request.children.bytes(), name);
     let name = exe.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
     // A script goes by its interpreter's name, or its own.
-    is(name) || is(process::program::<256>(exe.bytes()).bytes())
+    is(name) || is(process::program::<256>(exe.bytes(), false).bytes())
 }
 
 /// Whether `run` wants no more of them.

@@ -270,7 +270,7 @@ fn set_up(
     let ledger = shared.ledger();
     let recording = if request.paused { Recording::Paused } else { Recording::On };
     let (exe, cwd) = (family::executable(starting), process::directory::<1024>());
-    let texts = [exe, cwd.bytes(), family::name(starting, exe)];
+    let texts = [exe, cwd.bytes(), family::name(starting, exe, request.attached_ms.is_some())];
     shared.modules.enter_executable(ledger, exe);
     let begun = shared.history.start(request.history)
         && shared.sites.start(ledger)

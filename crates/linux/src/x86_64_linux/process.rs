@@ -311,14 +311,14 @@ pub fn link<const N: usize>(path: &CStr) -> Text<N> {
 }
 
 /// The last part of the name by which the program was called: what a symbolic link leads to would surprise. Of one that has written a title for
-/// `ps` over its arguments, that of its file.
-pub fn program<const N: usize>(executable: &[u8]) -> Text<N> {
+/// `ps` over its arguments, that of its file; `has_run`: it may have done so.
+pub fn program<const N: usize>(executable: &[u8], has_run: bool) -> Text<N> {
     const REMOVED: &[u8] = b" (deleted)";
     let file = last_part(executable.strip_suffix(REMOVED).unwrap_or(executable));
     let mut program = Text::new();
-    if has_its_arguments() {
+    if !has_run || has_its_arguments() {
         arguments(&mut |piece| {
-            program.push(name_in(piece, file));
+            program.push(name_in(piece, if has_run { Some(file) } else { None }));
             false
         });
     }
@@ -328,11 +328,12 @@ pub fn program<const N: usize>(executable: &[u8]) -> Text<N> {
     program
 }
 
-/// What the first piece of the [`arguments`] says; nothing if it looks like a title, which may be just as long as what was there.
-fn name_in<'a>(first_piece: &'a [u8], file: &[u8]) -> &'a [u8] {
+/// What the first piece of the [`arguments`] says; nothing if it looks like a title, which may be just as long as what was there, of a program
+/// with this file that may have one.
+fn name_in<'a>(first_piece: &'a [u8], file: Option<&[u8]>) -> &'a [u8] {
     let first = first_piece.split(|byte| *byte == 0).next().unwrap_or(&[]);
     let name = last_part(first);
-    if first.contains(&b' ') && name != file { &[] } else { name }
+    if first.contains(&b' ') && file.is_some_and(|file| name != file) { &[] } else { name }
 }
 
 fn last_part(path: &[u8]) -> &[u8] {
@@ -371,12 +372,13 @@ mod tests {
 
     #[test]
     fn a_title_is_not_taken_for_a_name() {
-        assert_eq!(name_in(b"./leaky\0more\0", b"leaky"), b"leaky");
-        assert_eq!(name_in(b"/usr/bin/vi\0", b"vim.basic"), b"vi");
-        assert_eq!(name_in(b"/opt/My Tools/tool\0", b"tool"), b"tool");
-        assert_eq!(name_in(b"nginx: master process /etc/nginx/n.conf\0", b"nginx"), b"");
-        assert_eq!(name_in(b"/usr/lib/chromium/chromium --type=broker /tmp/x\0", b"chromium"), b"");
-        assert_eq!(name_in(b"\0", b""), b"");
+        assert_eq!(name_in(b"./leaky\0more\0", Some(b"leaky")), b"leaky");
+        assert_eq!(name_in(b"/usr/bin/vi\0", Some(b"vim.basic")), b"vi");
+        assert_eq!(name_in(b"/opt/My Tools/tool\0", Some(b"tool")), b"tool");
+        assert_eq!(name_in(b"nginx: master process /etc/nginx/n.conf\0", Some(b"nginx")), b"");
+        assert_eq!(name_in(b"/usr/lib/chromium/chromium --type=broker /tmp/x\0", Some(b"chromium")), b"");
+        assert_eq!(name_in(b"a name of two words\0", None), b"a name of two words", "no time for a title yet");
+        assert_eq!(name_in(b"\0", Some(b"")), b"");
     }
 
     #[test]
@@ -405,7 +407,7 @@ mod tests {
         assert!(bytes.ends_with(b"\0"));
         let called = std::env::args_os().next().expect("a name");
         let called = std::path::Path::new(&called).file_name().expect("a name").as_encoded_bytes();
-        assert_eq!(program::<256>(b"").bytes(), called);
+        assert_eq!(program::<256>(b"", true).bytes(), called);
         assert!(has_its_arguments());
     }
 
