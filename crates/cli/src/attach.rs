@@ -52,7 +52,9 @@ pub(crate) fn run(mut arguments: AttachArgs) -> Result<()> {
     if let Some(wanted) = written.as_ref().and_then(|written| written.instead_of.as_ref()) {
         say(&format!("{} was there already: this ledger has another name", wanted.display()));
     }
-    tell_end(&arguments, &name, written.map(|written| written.path).or(output).as_deref(), end);
+    // While it is there, whatever has the other name is of another run.
+    let by_itself = output.filter(|_| !live.is_some_and(|live| live.exists()));
+    tell_end(&arguments, &name, written.map(|written| written.path).or(by_itself).as_deref(), end);
     Ok(())
 }
 

@@ -38,14 +38,11 @@ enum Restriction {
     Other,
 }
 
-const RLIMIT_DATA: usize = 2;
-const RLIMIT_AS: usize = 9;
-
 fn limits(pid: usize, resource: usize, limits: usize) -> Restriction {
     // The C library's arguments are narrower than registers.
     match resource & 0xffff_ffff {
-        RLIMIT_AS if limits != 0 => Restriction::AddressSpace { pid: pid & 0xffff_ffff, limits },
-        RLIMIT_DATA if limits != 0 => Restriction::Data { pid: pid & 0xffff_ffff, limits },
+        syscall::LIMIT_ADDRESS_BYTES if limits != 0 => Restriction::AddressSpace { pid: pid & 0xffff_ffff, limits },
+        syscall::LIMIT_DATA_BYTES if limits != 0 => Restriction::Data { pid: pid & 0xffff_ffff, limits },
         _ => Restriction::Other,
     }
 }

@@ -180,6 +180,8 @@ fn parents_are_those_who_lived_then() {
         // It knows who forked it; and so does one whose parent is there by now, which goes before.
         FamilyProcess { parent_pid: 20, ..process(25, 1, 3_500, None) },
         FamilyProcess { parent_pid: 20, ..process(26, 10, 3_600, None) },
+        // The first of another namespace, which has taken in nobody of these.
+        process(1, 10, 2_500, None),
         // In a circle, as only a forged file says it.
         process(30, 31, 5_000, None),
         process(31, 30, 5_000, None),
@@ -210,6 +212,7 @@ fn parents_are_those_who_lived_then() {
             (20, 100, 1),
             (22, 150, 2),
             (25, 350, 2),
+            (1, 250, 1),
             (26, 360, 1),
             (24, 400, 1),
             (23, 300, 0),
