@@ -196,6 +196,35 @@ fn what_an_allocators_own_new_has_made_its_own_delete_takes() -> Result {
     Ok(())
 }
 
+/// The C library's `malloc_usable_size` would take what lies in front of another allocator's block for a size of its own.
+#[test]
+fn an_allocator_that_tells_no_sizes_is_not_asked_for_them() -> Result {
+    let scratch = Scratch::new();
+    let (program, own) = (scratch.path("silent"), scratch.path("libsilent.so").to_string_lossy().into_owned());
+    for (flags, product) in [(&["-DLIBRARY", "-fPIC", "-shared"][..], &own[..]), (&[&own, RUNPATH], "silent")] {
+        let mut compile = command("gcc");
+        compile.args(["-g", "-O1", "-Wall", "-Wextra", "-fno-builtin"]).arg(root().join("e2e/guests/silent.c"));
+        process::run(compile.args(flags).arg("-o").arg(scratch.path(product)))?.good()?;
+    }
+    for level in LEVELS {
+        for words in [&[][..], &["bad".to_owned()]] {
+            let scratch = Scratch::new();
+            let mut run = under_run(&scratch, "x", &[level, "--errors=quiet"], &program, words);
+            let ran = process::run_within(&mut run, PATIENCE)?.good()?;
+            check!(ran.out() == "done\n", "{level} {words:?}: {ran}");
+            let errors = told::errors(&scratch.path("x.hl"))?;
+            let of_some = level == "--guard=page=1/10";
+            let are_right = match (words, errors.as_slice()) {
+                ([], errors) => errors.is_empty(),
+                (_, [error]) => error.kind() == "heap-buffer-overflow" && error.offset() == Some(100),
+                (_, errors) => of_some && errors.is_empty(),
+            };
+            check!(are_right, "{level} {words:?}: {errors:#?}");
+        }
+    }
+    Ok(())
+}
+
 /// The first thread has ended, and another one ends the program; and a filter of system calls refuses what says which memory is present.
 #[test]
 fn the_last_look_is_had_wherever_the_program_ends() -> Result {

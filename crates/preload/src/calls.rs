@@ -60,6 +60,7 @@ pub(crate) fn is_part_of(enclosing: Call, frame: &Caller, about: usize) -> bool 
     // entered through a hook, which sets the mark anew.
     enclosing.stack_pointer > frame.stack_pointer()
         && (next::in_operator_body(caller)
+            || enclosing.is_inside() && next::in_library_behind_us(caller)
             || enclosing.about.contains(&about)
                 && (next::in_library_behind_us(caller) || next::in_new_operator_body(caller)))
 }
@@ -143,7 +144,7 @@ pub(crate) extern "C" fn before_call(hook: usize, frame: &mut CallFrame) -> usiz
         if watched::is_on() {
             watched::inner_begins(hooked, frame);
         }
-        return function;
+        return if guard::is_on() { others::of_inner(hook, frame.return_address(), function) } else { function };
     }
     frame.booked_by = BookedBy::THIS;
     frame.kept = Reallocation::default();

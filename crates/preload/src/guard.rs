@@ -8,7 +8,7 @@
 use crate::SHARED;
 use crate::hooked::Hook;
 use crate::next;
-use crate::others;
+use crate::others::{self, asked};
 use crate::real::{REAL, gives, gives_of_three, gives_of_two, in_glibc, is_like_a_chunk, real, stores, takes};
 #[cfg(not(feature = "wrapped"))]
 use crate::signals;
@@ -165,10 +165,7 @@ fn usable(given: usize, asked: usize) -> usize {
     if next::is_glibc() {
         return in_glibc(given).0.max(asked);
     }
-    match real(Hook::MallocUsableSize) {
-        0 => asked,
-        function => gives(function, given).max(asked),
-    }
+    next::told_size(given).max(asked)
 }
 
 /// All memory: of a block that is dressed, of which only its header says where it begins and ends, or is being dressed.
@@ -226,7 +223,7 @@ extern "C" fn malloc(size: usize) -> usize {
         return block;
     }
     match GUARD.plan(size, ALIGNMENT) {
-        Some(plan) => dress(&plan, gives(real(Hook::Malloc), plan.bytes() as usize)),
+        Some(plan) => dress(&plan, asked(|| gives(real(Hook::Malloc), plan.bytes() as usize))),
         None => undressed(gives(real(Hook::Malloc), size)),
     }
 }
@@ -236,7 +233,7 @@ extern "C" fn calloc(items: usize, item_bytes: usize) -> usize {
         return block;
     }
     match items.checked_mul(item_bytes).and_then(|size| GUARD.plan(size, ALIGNMENT)) {
-        Some(plan) => dress(&plan, gives_of_two(real(Hook::Calloc), 1, plan.bytes() as usize)),
+        Some(plan) => dress(&plan, asked(|| gives_of_two(real(Hook::Calloc), 1, plan.bytes() as usize))),
         None => undressed(gives_of_two(real(Hook::Calloc), items, item_bytes)),
     }
 }
@@ -250,7 +247,7 @@ extern "C" fn memalign<const HOOK: usize>(alignment: usize, size: usize) -> usiz
     }
     let function = REAL.get(HOOK).map_or(0, |real| real.load(Ordering::Acquire));
     match GUARD.plan(size, alignment) {
-        Some(plan) => dress(&plan, gives_of_two(function, plan.alignment() as usize, plan.bytes() as usize)),
+        Some(plan) => dress(&plan, asked(|| gives_of_two(function, plan.alignment() as usize, plan.bytes() as usize))),
         None => undressed(gives_of_two(function, alignment, size)),
     }
 }
@@ -275,7 +272,8 @@ extern "C" fn posix_memalign(place: *mut usize, alignment: usize, size: usize) -
     };
     let mut given = 0;
     let into = &raw mut given;
-    let result = stores(real(Hook::PosixMemalign), into, plan.alignment() as usize, plan.bytes() as usize);
+    let (alignment, bytes) = (plan.alignment() as usize, plan.bytes() as usize);
+    let result = asked(|| stores(real(Hook::PosixMemalign), into, alignment, bytes));
     if result == 0 {
         // SAFETY: the function has stored a block there, and the program says where it wants it.
         unsafe { *place = dress(&plan, into.read()) };
@@ -298,7 +296,8 @@ fn in_pages(hook: Hook, asked: usize, size: Option<usize>) -> usize {
     }
     match size.and_then(|size| GUARD.plan(size, PAGE_BYTES)).filter(|_| real(Hook::Memalign) != 0) {
         Some(plan) => {
-            dress(&plan, gives_of_two(real(Hook::Memalign), plan.alignment() as usize, plan.bytes() as usize))
+            let (alignment, bytes) = (plan.alignment() as usize, plan.bytes() as usize);
+            dress(&plan, others::asked(|| gives_of_two(real(Hook::Memalign), alignment, bytes)))
         }
         None => undressed(gives(real(hook), asked)),
     }
@@ -399,16 +398,18 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
         // So much nobody has: the block is as it was.
         return gives_of_two(real(Hook::Realloc), 0, size);
     }
+    // An allocator need not tell how long its blocks are, and programs write no further than they have asked for.
+    let asked_before = GUARD.whole(&anywhere(), address).map(|block| block.size as usize);
     let Some(given) = take_off(address, FoundAt::Realloc, called) else { return 0 };
     let lead = address.wrapping_sub(given);
+    let bytes = asked_before.unwrap_or_else(|| usable(given, lead).wrapping_sub(lead)).min(size);
     if let Some(plan) = plan.filter(|_| lead == heapledger_guard::HEADER_BYTES as usize) {
-        let kept = usable(given, lead).wrapping_sub(lead).min(size);
-        let new = gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize);
+        let new = asked(|| gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize));
         if new == 0 {
             GUARD.put_back(address);
             return 0;
         }
-        return dress_again(&plan, new, kept);
+        return dress_again(&plan, new, bytes);
     }
     // The real function would keep neither the lead nor the alignment; or new blocks are not dressed any more.
     let new = malloc(size);
@@ -416,7 +417,6 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
         GUARD.put_back(address);
         return 0;
     }
-    let bytes = usable(given, lead).wrapping_sub(lead).min(size);
     // SAFETY: the old block has so many bytes behind its lead and the new one `size`, and they are two.
     unsafe { core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, bytes) };
     takes(real(Hook::Free), given);
@@ -492,8 +492,5 @@ pub(crate) fn actual_size(address: usize) -> usize {
     if arenas::contains(address) {
         return arenas::usable(address).map_or(0, |size| arenas::actual(address, size));
     }
-    match real(Hook::MallocUsableSize) {
-        0 => 0,
-        function => gives(function, given(address)),
-    }
+    next::told_size(given(address))
 }

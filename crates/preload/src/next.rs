@@ -1,8 +1,5 @@
 //! Who would have been called without us.
 //!
-//! Found at the first call, by our own look-up over the loaded modules: `dlsym` allocates and locks.
-//! The whole C family comes from one module, so that no allocator is ever given another's block.
-//!
 //! # How it is found
 //!
 //! `dlsym` allocates and takes locks; `dl_iterate_phdr` takes the lock that a thread inside `dlopen` holds while it
@@ -308,7 +305,7 @@ fn modules_in_line() -> impl Iterator<Item = Module> {
     (!is_last).then(modules_after_us).into_iter().flatten().chain(all)
 }
 
-/// Whether nobody behind us has an allocator: who calls us is passed on to the program's, which stands in front.
+/// Nobody behind us has an allocator: who calls us is passed on to the program's, which stands in front.
 pub(crate) fn is_last() -> bool {
     IS_LAST.load(Ordering::Relaxed)
 }
@@ -453,15 +450,17 @@ pub(crate) fn modules_called() -> [Option<Module>; 3] {
 /// Bytes that a block really has; 0 if the allocator does not tell.
 #[inline]
 pub(crate) fn usable_size(block: usize) -> usize {
-    if guard::is_on() {
-        return guard::actual_size(block);
+    if guard::is_on() { guard::actual_size(block) } else { told_size(block) }
+}
+
+/// What the module that has `malloc` says of a block of its own; 0 if it says nothing: another one's `malloc_usable_size` would take it for its own.
+#[inline]
+pub(crate) fn told_size(block: usize) -> usize {
+    match USABLE_SIZE.load(Ordering::Relaxed) {
+        0 => 0,
+        // SAFETY: the allocator's own `malloc_usable_size`, asked about a block that it just returned, or has not taken back.
+        function => unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(block) },
     }
-    let function = USABLE_SIZE.load(Ordering::Relaxed);
-    if function == 0 {
-        return 0;
-    }
-    // SAFETY: the allocator's own `malloc_usable_size`, asked about a block that it just returned.
-    unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(block) }
 }
 
 /// Whether blocks come from glibc's malloc, with its chunk headers.

@@ -2,12 +2,15 @@
 //! sees; whether they have memory of the allocator behind us, and we are not told.
 #![forbid(unsafe_code)]
 
+use crate::SHARED;
 use crate::hooked::{Family, HOOKED, Hook, Shape};
 use crate::next;
+use crate::real::REAL;
+use core::sync::atomic::Ordering;
 use heapledger_linux::apart;
 use heapledger_linux::loader::{Module, modules};
-use heapledger_process::arenas;
 use heapledger_process::guarded::GUARD;
+use heapledger_process::{arenas, enclosing};
 
 /// Whether no module may have operators that others do not call. Looks at all of them each time: it is asked where a block was given
 /// back wrongly, or so it seems.
@@ -36,6 +39,28 @@ pub(crate) fn instead_of(hook: usize, function: usize, block: usize) -> usize {
     let deletes = HOOKED.get(hook).is_some_and(|hooked| hooked.family == Family::Cxx && hooked.shape == Shape::Frees);
     let is_guarded = || if arenas::contains(block) { arenas::begins(block) } else { GUARD.begins(block) };
     if deletes && is_guarded() && next::in_library_behind_us(function) { next::next_of(Hook::Free) } else { function }
+}
+
+/// The allocator's answer to a call of the guard's: what it calls for that, it calls for itself, also where its own functions come to ours.
+#[inline(always)]
+pub(crate) fn asked<T>(call: impl FnOnce() -> T) -> T {
+    if next::is_glibc() {
+        return call();
+    }
+    let was_inside = enclosing::goes_inside(true);
+    let answer = call();
+    enclosing::goes_inside(was_inside);
+    answer
+}
+
+/// The function for a call that is part of another one. What the allocator has by its own functions, while it is [asked](asked), it knows as what
+/// they give.
+#[cold]
+#[inline(never)]
+pub(crate) fn of_inner(hook: usize, caller: usize, function: usize) -> usize {
+    let is_inside = enclosing::enclosing_call(&SHARED).is_some_and(|call| call.is_inside());
+    let own = REAL.get(hook).map_or(0, |real| real.load(Ordering::Acquire));
+    if is_inside && own != 0 && next::in_library_behind_us(caller) { own } else { function }
 }
 
 /// Whether all modules are so; the second argument: it is the program itself.

@@ -290,9 +290,15 @@ pub(crate) fn fails_inside(hook: usize, _: &Hooked) -> bool {
 /// Bytes that a block really has; 0 if the allocator does not tell.
 #[inline]
 pub(crate) fn usable_size(block: usize) -> usize {
+    if guard::is_on() { guard::actual_size(block) } else { told_size(block) }
+}
+
+/// What the allocator says of a block of its own; 0 if it says nothing.
+#[inline]
+pub(crate) fn told_size(block: usize) -> usize {
     match real(Hook::MallocUsableSize as usize) {
         0 => 0,
-        // SAFETY: the allocator's own `malloc_usable_size`, asked about a block that it just returned.
+        // SAFETY: the allocator's own `malloc_usable_size`, asked about a block that it just returned, or has not taken back.
         function => unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> usize>(function)(block) },
     }
 }

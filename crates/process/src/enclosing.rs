@@ -22,6 +22,27 @@ pub struct Call {
     pub gap: usize,
 }
 
+/// Of the stack address of a call: the guard has called the allocator. Stack addresses are even.
+const INSIDE: usize = 1;
+
+impl Call {
+    /// Whether the allocator itself runs, called by the guard with words of its own.
+    #[inline(always)]
+    pub fn is_inside(&self) -> bool {
+        self.stack_pointer & INSIDE != 0
+    }
+}
+
+/// The guard calls the allocator for the call that was begun last, or the allocator has returned; whether it was called before.
+pub fn goes_inside(goes: bool) -> bool {
+    let Some(state) = ThreadState::of_this_thread() else { return false };
+    let before = state.calling.load(Ordering::Relaxed);
+    if before != 0 {
+        state.calling.store(before & !INSIDE | usize::from(goes), Ordering::Relaxed);
+    }
+    before & INSIDE != 0
+}
+
 /// Such a call begins: `operator new` will call `malloc`, `operator delete` `free`, `reallocarray` `realloc`,
 /// `about` the same size or block. That second call must not be booked again. Returns the call that
 /// encloses this one.
