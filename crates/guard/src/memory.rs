@@ -71,7 +71,7 @@ pub struct Around {
 
 impl Around {
     /// Where each of its parts begins, how many bytes it has, and what lies there.
-    fn parts(&self) -> [(u64, u64, u8); 3] {
+    pub fn parts(&self) -> [(u64, u64, u8); 3] {
         let block = self.from.wrapping_add(self.front);
         let end = block.wrapping_add(self.filled).wrapping_add(self.rest);
         [(self.from, self.front, self.edge), (block, self.filled, self.fill), (end, self.behind, self.edge)]

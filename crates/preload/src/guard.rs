@@ -5,6 +5,8 @@
 //! than the program wants, and dress what it gives (`crates/guard`). Each block says itself whether it is dressed, by a bit of private
 //! memory: so blocks from before, and those of others, go on as they came.
 
+mod resizing;
+
 use crate::SHARED;
 use crate::hooked::Hook;
 use crate::next;
@@ -27,13 +29,15 @@ use heapledger_process::guarded::Level;
 use heapledger_process::hooks::NewBlock;
 use heapledger_process::ledger::PAGE_BYTES;
 use heapledger_process::periodic::PERIODIC;
+use heapledger_process::protected;
 #[cfg(not(feature = "wrapped"))]
 use heapledger_process::start;
 use heapledger_process::{hooks, sweep};
 use heapledger_unwind::Registers;
+use resizing::{realloc, reallocarray};
 
 /// What is put before which function.
-const LAYER: [(Hook, *const ()); 14] = [
+const LAYER: [(Hook, *const ()); 15] = [
     (Hook::Malloc, malloc as *const ()),
     (Hook::Calloc, calloc as *const ()),
     (Hook::Realloc, realloc as *const ()),
@@ -48,11 +52,12 @@ const LAYER: [(Hook, *const ()); 14] = [
     (Hook::FreeSized, free::<{ Hook::FreeSized as usize }> as *const ()),
     (Hook::FreeAlignedSized, free::<{ Hook::FreeAlignedSized as usize }> as *const ()),
     (Hook::MallocUsableSize, malloc_usable_size as *const ()),
+    (Hook::Mprotect, mprotect as *const ()),
 ];
 
-/// Of those, what is needed where one block in so many is guarded, which is put elsewhere when its call site is known
-/// ([`gives_elsewhere`]): what takes blocks.
-const SAMPLED: [Hook; 7] = [
+/// Of those, what takes blocks. No more is needed where one block in so many is guarded, which is put elsewhere when its call site is known
+/// ([`gives_elsewhere`]).
+const TAKES: [Hook; 8] = [
     Hook::Realloc,
     Hook::Reallocarray,
     Hook::Free,
@@ -60,6 +65,7 @@ const SAMPLED: [Hook; 7] = [
     Hook::FreeSized,
     Hook::FreeAlignedSized,
     Hook::MallocUsableSize,
+    Hook::Mprotect,
 ];
 
 /// Alignment of what `malloc` gives.
@@ -80,24 +86,42 @@ pub(crate) fn begin() {
         start::complain(&[b"no memory for the guard: blocks are not guarded"]);
         return;
     }
-    for (hook, function) in LAYER {
-        let is_needed = !GUARD.is_sampled() || SAMPLED.contains(&hook);
-        if let Some(real) = REAL.get(hook as usize).filter(|_| is_needed) {
-            next::put_before(hook, function as usize, real);
-        }
-    }
+    put_layer();
     if let Some(sign) = modules().find_map(|module| module.symbol(b"__libc_single_threaded")) {
         // SAFETY: glibc's byte, which says that; its `pthread_create` clears it first. It or the program has it, and stays.
         unsafe { heapledger_guard::alone::watch(sign.address as *const u8) };
     }
     PERIODIC.start(wanted.check_every);
     next::look_who_watches();
+    if GUARD.has_arena() && next::is_glibc() {
+        // It makes itself ready in its first call, without a lock: with threads that would be too late, when no more blocks come from here.
+        takes(real(Hook::Free), gives(real(Hook::Malloc), 1));
+    }
     if GUARD.has_arena() {
         crate::judging::begin();
     }
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
     unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
     signals::begin();
+}
+
+/// Puts the layer's functions before the allocator's: first those that take blocks, so that no thread has one that another way leads past us.
+#[cfg(not(feature = "wrapped"))]
+fn put_layer() {
+    let needed = |takes: bool| {
+        let is_needed = move |hook: &Hook| TAKES.contains(hook) == takes && (takes || !GUARD.is_sampled());
+        LAYER.into_iter().filter(move |(hook, _)| is_needed(hook))
+    };
+    for (hook, _) in needed(true).chain(needed(false)) {
+        // Before any of them is called, which may call any other one.
+        if let (Some(real), Some(next)) = (REAL.get(hook as usize), next::NEXT.get(hook as usize)) {
+            real.store(next.load(Ordering::Acquire), Ordering::Release);
+        }
+    }
+    needed(true).for_each(|(hook, function)| next::put_before(hook, function as usize));
+    next::look_who_watches();
+    needed(false).for_each(|(hook, function)| next::put_before(hook, function as usize));
+    GUARD.guards_new();
 }
 
 /// The program ends: a last look at all blocks that are still there; in a forked child that is recorded by itself at those of its
@@ -118,6 +142,11 @@ pub(crate) fn last_look(at: FoundAt) {
 extern "C" fn aborted(_: i32) {
     apart::run(&mut || last_look(FoundAt::Signal));
     syscall::raise(syscall::SIGNAL_ABORT);
+}
+
+/// Whether a handler of signals is this one: the program had none.
+pub(crate) fn is_ours(handler: usize) -> bool {
+    handler == aborted as *const () as usize
 }
 
 /// Whether blocks are guarded.
@@ -183,17 +212,6 @@ fn dress(plan: &Plan, given: usize) -> usize {
     }
     let bytes = usable(given, plan.bytes() as usize);
     GUARD.dress(&anywhere(), plan, given, bytes).map_or_else(|| undressed(given), |block| GUARD.dressed(&SHARED, block))
-}
-
-/// The same of what the real `realloc` gave, which has moved the block's bytes together with what lay in front of them.
-fn dress_again(plan: &Plan, given: usize, kept: usize) -> usize {
-    let bytes = usable(given, plan.bytes() as usize);
-    GUARD.dress(&anywhere(), plan, given, bytes).unwrap_or_else(|| {
-        let moved = given.wrapping_add(heapledger_guard::HEADER_BYTES as usize);
-        // SAFETY: the block was asked for with so many bytes behind its header. Nobody has it yet.
-        unsafe { core::ptr::copy(moved as *const u8, given as *mut u8, kept) };
-        undressed(given)
-    })
 }
 
 /// The block is handed out as it is.
@@ -315,6 +333,32 @@ fn take_off(address: usize, at: FoundAt, called: Kind) -> Option<usize> {
     }
 }
 
+/// The functions that take blocks, where the program may have closed some of their pages.
+const OPENS: [(Hook, *const ()); 4] = [
+    (Hook::Free, opens::<{ Hook::Free as usize }> as *const ()),
+    (Hook::Cfree, opens::<{ Hook::Cfree as usize }> as *const ()),
+    (Hook::FreeSized, opens::<{ Hook::FreeSized as usize }> as *const ()),
+    (Hook::FreeAlignedSized, opens::<{ Hook::FreeAlignedSized as usize }> as *const ()),
+];
+
+extern "C" fn opens<const HOOK: usize>(address: usize) {
+    open(address);
+    free::<HOOK>(address);
+}
+
+/// Opens the pages of a guarded block, which the program may have closed.
+#[cold]
+#[inline(never)]
+fn open(address: usize) {
+    if arenas::contains(address) {
+        return protected::open_live(address as u64);
+    }
+    let block = Some(address).filter(|address| GUARD.begins(*address));
+    if let Some(block) = block.and_then(|address| GUARD.block_at(&anywhere(), address)) {
+        protected::open(block.address, block.size);
+    }
+}
+
 /// What becomes of an address that is no dressed block's: a block of others goes on, and what is no block must not. The recorder has told
 /// of that, and where there is none, in a forked child, a line does: the allocator, which might have, is not asked.
 #[cold]
@@ -360,85 +404,14 @@ extern "C" fn free<const HOOK: usize>(address: usize) {
     }
 }
 
-extern "C" fn realloc(address: usize, size: usize) -> usize {
-    resize(address, size, Kind::REALLOC)
-}
-
-extern "C" fn reallocarray(address: usize, items: usize, item_bytes: usize) -> usize {
-    match items.checked_mul(item_bytes) {
-        Some(size) => resize(address, size, Kind::REALLOCARRAY),
-        // Refused before the block is looked at.
-        None => gives_of_three(real(Hook::Reallocarray), [address, items, item_bytes]),
+extern "C" fn mprotect(address: usize, bytes: usize, protection: usize) -> usize {
+    const READ_WRITE: usize = 3;
+    if protection & READ_WRITE != READ_WRITE && protected::closes(address, bytes) {
+        #[cfg(not(feature = "wrapped"))]
+        OPENS.into_iter().for_each(|(hook, function)| next::put_before(hook, function as usize));
+        next::look_who_watches();
     }
-}
-
-#[inline(never)]
-fn resize(address: usize, size: usize, called: Kind) -> usize {
-    if address == 0 {
-        return malloc(size);
-    }
-    if arenas::contains(address) {
-        return move_away(address, size, called);
-    }
-    if GUARD.is_sampled() {
-        return gives_of_two(real(Hook::Realloc), address, size);
-    }
-    if !GUARD.begins(address) {
-        // A block of others stays as it is.
-        return unknown(address).map_or(0, |address| gives_of_two(real(Hook::Realloc), address, size));
-    }
-    if size == 0 && next::is_glibc() {
-        if let Some(given) = take_off(address, FoundAt::Realloc, called) {
-            takes(real(Hook::Free), given);
-        }
-        return 0;
-    }
-    let plan = GUARD.plan(size, ALIGNMENT);
-    if plan.is_none() && GUARD.dresses() {
-        // So much nobody has: the block is as it was.
-        return gives_of_two(real(Hook::Realloc), 0, size);
-    }
-    // An allocator need not tell how long its blocks are, and programs write no further than they have asked for.
-    let asked_before = GUARD.whole(&anywhere(), address).map(|block| block.size as usize);
-    let Some(given) = take_off(address, FoundAt::Realloc, called) else { return 0 };
-    let lead = address.wrapping_sub(given);
-    let bytes = asked_before.unwrap_or_else(|| usable(given, lead).wrapping_sub(lead)).min(size);
-    if let Some(plan) = plan.filter(|_| lead == heapledger_guard::HEADER_BYTES as usize) {
-        let new = asked(|| gives_of_two(real(Hook::Realloc), given, plan.bytes() as usize));
-        if new == 0 {
-            GUARD.put_back(address);
-            return 0;
-        }
-        return dress_again(&plan, new, bytes);
-    }
-    // The real function would keep neither the lead nor the alignment; or new blocks are not dressed any more.
-    let new = malloc(size);
-    if new == 0 {
-        GUARD.put_back(address);
-        return 0;
-    }
-    // SAFETY: the old block has so many bytes behind its lead and the new one `size`, and they are two.
-    unsafe { core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, bytes) };
-    takes(real(Hook::Free), given);
-    new
-}
-
-/// A block of the guard's own memory is resized: it always moves, so that what still points to it is found out.
-fn move_away(address: usize, size: usize, called: Kind) -> usize {
-    let Some(old) = arenas::usable(address) else {
-        damage::say_wrong_free(&SHARED, address);
-        return 0;
-    };
-    let new = if size == 0 && next::is_glibc() { 0 } else { malloc(size) };
-    if new == 0 && size != 0 {
-        return 0;
-    }
-    if new != 0 {
-        // SAFETY: the old block has so many bytes and so has the new one, and they are two.
-        unsafe { core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, old.min(size)) };
-    }
-    arenas::free(&SHARED, address, called, FoundAt::Realloc);
-    new
+    gives_of_three(real(Hook::Mprotect), [address, bytes, protection])
 }
 
 /// Programs write as far as they are told: up to what they have asked for.

@@ -246,14 +246,9 @@ fn made_of(hook: usize, hooked: &Hooked) -> usize {
     }
 }
 
-/// Puts a function before the next definition of another one, of the C family, and that into `real`. Nothing if there is none.
-pub(crate) fn put_before(hook: Hook, function: usize, real: &AtomicUsize) {
-    if let Some(place) = NEXT.get(hook as usize)
-        && let known = place.load(Ordering::Acquire)
-        && known != 0
-    {
-        // Who takes the function from its place finds the real one.
-        real.store(known, Ordering::Release);
+/// Puts a function before the next definition of another one, of the C family. Nothing if there is none.
+pub(crate) fn put_before(hook: Hook, function: usize) {
+    if let Some(place) = NEXT.get(hook as usize).filter(|place| place.load(Ordering::Acquire) != 0) {
         place.store(function, Ordering::Release);
     }
 }

@@ -213,9 +213,13 @@ fn of_another(signal: c_int, wanted: Option<Action>, old: *mut Action, is_borrow
         {
             place.store(packed(wanted.mask), Ordering::Relaxed);
         }
-        if known != 0 && !old.is_null() {
+        if !old.is_null() {
             // SAFETY: the C library has just written there.
-            unsafe { (*old).mask |= unpacked(known) };
+            let old = unsafe { &mut *old };
+            old.mask |= unpacked(known);
+            if guard::is_ours(old.handler) {
+                *old = Action::NONE;
+            }
         }
     }
     result
@@ -241,7 +245,10 @@ extern "C" fn signal<const HOOK: usize>(signal: c_int, handler: usize) -> usize 
     let passed_on = || unsafe {
         core::mem::transmute::<usize, extern "C" fn(c_int, usize) -> usize>(next::next(HOOK))(signal, handler)
     };
-    let Some(own) = own(signal) else { return passed_on() };
+    let Some(own) = own(signal) else {
+        let before = passed_on();
+        return if guard::is_ours(before) { DEFAULT } else { before };
+    };
     let is_sysv = HOOK == SYSV_SIGNAL || HOOK == UNDER_SYSV_SIGNAL;
     let (flags, mask) = if is_sysv { (SA_RESETHAND | SA_NODEFER, 0) } else { (SA_RESTART, bit(signal)) };
     let before = own.handler.load(Ordering::Acquire);

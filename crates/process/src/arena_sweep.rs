@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::arenas::{CLOSED, FULL, tell, usable};
+use crate::own_memory::Own;
 use crate::periodic::PERIODIC;
+use crate::protected::Doubted;
 use crate::shared::Shared;
 use crate::sweep::Swept;
 use heapledger_format::Kind;
@@ -15,18 +17,20 @@ use heapledger_linux::syscall;
 pub fn sweep(shared: &'static Shared, at: FoundAt) -> Swept {
     let mut swept = Swept::default();
     if let Some(part) = CLOSED.get() {
-        let (system, slots) = (part.system(), part.arena.counts().slots);
+        let (system, slots) = (Doubted::new(part.system()), part.arena.counts().slots);
         let told = &mut |finding: &Finding| tell(shared, &system, finding, at, Kind::NONE);
         swept.add(whole(slots, told, |cursor, slots, bytes, told| {
             part.arena.sweep(&system, cursor, slots, bytes, &mut |finding: &Finding| told(finding))
         }));
+        swept.unseen = swept.unseen.wrapping_add(system.refused());
     }
     if let Some(part) = FULL.get() {
-        let (system, slots) = (part.system(), part.arena.counts().slots);
+        let (system, slots) = (Doubted::new(part.system()), part.arena.counts().slots);
         let told = &mut |finding: &Finding| tell(shared, &system, finding, at, Kind::NONE);
         swept.add(whole(slots, told, |cursor, slots, bytes, told| {
             part.arena.sweep(&system, cursor, slots, bytes, &mut |finding: &Finding| told(finding))
         }));
+        swept.unseen = swept.unseen.wrapping_add(system.refused());
     }
     swept
 }
@@ -64,7 +68,7 @@ pub(crate) fn step(shared: &'static Shared, from: u32, found: &mut bool) -> Opti
     const BYTES_AT_ONCE: u64 = 1 << 20;
     const IS_CLOSED: u32 = 1 << 31;
     let mut cursor = Cursor::at(from & !IS_CLOSED);
-    let mut look = |finding: &Finding, memory: &crate::own_memory::Own| {
+    let mut look = |finding: &Finding, memory: &Doubted<Own>| {
         *found = true;
         if PERIODIC.is_new(finding.block.start) {
             tell(shared, memory, finding, FoundAt::Sweep, Kind::NONE);
@@ -72,14 +76,14 @@ pub(crate) fn step(shared: &'static Shared, from: u32, found: &mut bool) -> Opti
     };
     if from & IS_CLOSED == 0 {
         let done = FULL.get().is_none_or(|part| {
-            let system = part.system();
+            let system = Doubted::new(part.system());
             let told = &mut |finding: &Finding| look(finding, &system);
             part.arena.sweep(&system, &mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, told)
         });
         return Some(if done { IS_CLOSED } else { cursor.place() });
     }
     let part = CLOSED.get()?;
-    let system = part.system();
+    let system = Doubted::new(part.system());
     let told = &mut |finding: &Finding| look(finding, &system);
     let done = part.arena.sweep(&system, &mut cursor, SLOTS_AT_ONCE, BYTES_AT_ONCE, told);
     (!done).then(|| cursor.place() | IS_CLOSED)
@@ -90,14 +94,14 @@ pub(crate) fn check(shared: &'static Shared, address: usize) -> Option<bool> {
     usable(address)?;
     let (own, mut damaged) = (address as u64, false);
     if let Some(part) = CLOSED.at(address) {
-        let system = part.system();
+        let system = Doubted::new(part.system());
         part.arena.check(&system, own, &mut |finding: &Finding| {
             damaged = true;
             tell(shared, &system, finding, FoundAt::Sweep, Kind::NONE);
         })?;
     } else {
         let part = FULL.get()?;
-        let system = part.system();
+        let system = Doubted::new(part.system());
         part.arena.check(&system, own, &mut |finding: &Finding| {
             damaged = true;
             tell(shared, &system, finding, FoundAt::Sweep, Kind::NONE);

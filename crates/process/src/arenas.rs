@@ -8,15 +8,13 @@
 
 use crate::access::count_apart;
 use crate::damage::{self, Around, FoundDamage, KeptOfBlock};
-use crate::family;
 use crate::guarded::{GUARD, Level, Sides};
 use crate::guarding::Guarding;
-use crate::judged;
 use crate::land::{self, Land};
-use crate::own_memory::OwnMemory;
-use crate::rarely;
+use crate::own_memory::{GuardedRange, OwnMemory};
 use crate::shared::Shared;
 use crate::sweep::Copied;
+use crate::{family, judged, rarely};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::family::InheritedFree;
@@ -387,9 +385,10 @@ pub(crate) fn lookup(address: u64) -> Option<Found> {
     }
 }
 
-/// Opens the closed page at an address, so that the program can go on that has touched it. False if that cannot be done.
-pub(crate) fn open_at(address: u64) -> bool {
-    CLOSED.at(address as usize).is_some_and(|part| part.arena.open_at(&part.system(), address).is_some())
+/// Opens the closed page at an address, so that the program can go on that has touched it, or written to it. False if that cannot be done.
+pub(crate) fn open_at(address: u64, is_write: bool) -> bool {
+    let opens = |part: &GuardedRange<Closed>| part.arena.open_at(&part.system(), address).is_some();
+    CLOSED.at(address as usize).is_some_and(|part| opens(part) && part.land.bears(address, is_write))
 }
 
 /// Opens closed pages for a call that is about to access so many bytes from an address on, but not without end. What was written there is
@@ -403,7 +402,7 @@ pub(crate) fn open_range(address: u64, bytes: u64) {
             block.life == Life::Live && page < block.end() && block.start < page.saturating_add(PAGE_BYTES)
         };
         if CLOSED.contains(page as usize) && !lookup(page.max(address)).as_ref().is_some_and(is_open) {
-            open_at(page);
+            open_at(page, false);
         }
         page = page.saturating_add(PAGE_BYTES);
     }

@@ -48,7 +48,8 @@ pub fn at(shared: &'static Shared, address: u64, fault: &Fault) -> bool {
         }
         tell(shared, &Touching { block, touched: what_is_touched(address, fault), fault });
         errors::halt_if_asked(shared);
-        arenas::open_at(address)
+        // No page of ours becomes code by being opened.
+        !fault.is_fetch && arenas::open_at(address, fault.is_write)
     })
 }
 
@@ -141,9 +142,7 @@ fn enter(shared: &'static Shared, access: &Touching) {
     });
     let state = ThreadState::of_this_thread();
     let thread = state.and_then(|state| state.row_plus_1.get().row()).unwrap_or(ThreadRow::OTHER);
-    // Of each frame the byte before its address is looked up, which is to be one of this instruction.
-    let ip = access.fault.interrupted.ip.wrapping_add(1);
-    let here = errors::stack(StackTag::Access, site(shared, &access.fault.interrupted, ip), thread, time);
+    let here = errors::stack(StackTag::Access, place(shared, access.fault), thread, time);
     let none = ErrorStack::default();
     let present = |stack: &&ErrorStack| stack.tag != 0;
     let mut stacks = [none; 3];
@@ -180,6 +179,18 @@ fn enter(shared: &'static Shared, access: &Touching) {
         heapledger_error();
     } else {
         count_apart(shared, TallyCounter::ErrorsLost);
+    }
+}
+
+/// The call site of an access.
+fn place(shared: &Shared, fault: &Fault) -> Site {
+    let it = &fault.interrupted;
+    // Who calls what is no code has pushed where it would go on.
+    let caller = || Copied::new().read(it.sp).map(u64::from_ne_bytes);
+    match if fault.is_fetch { caller() } else { None } {
+        Some(ip) => site(shared, &Interrupted { sp: it.sp.wrapping_add(8), ..*it }, ip),
+        // Of each frame the byte before its address is looked up, which is to be one of this instruction.
+        None => site(shared, it, it.ip.wrapping_add(1)),
     }
 }
 

@@ -123,7 +123,8 @@ impl Guard {
         }
     }
 
-    /// From now on blocks may be dressed. False if there is no memory for it. See [`Guarding`].
+    /// From now on what was guarded is known; new blocks are from [`guards_new`](Self::guards_new) on. False if there is no memory for it. See
+    /// [`Guarding`].
     pub fn start(&self, wanted: &Guarding) -> bool {
         let level = if wanted.level >= Level::Full { arenas::start(wanted) } else { wanted.level };
         let Some(bitmap) = self.bitmap.get_or_map() else { return false };
@@ -131,10 +132,14 @@ impl Guard {
         let secret = syscall::random();
         self.secret.store(secret, Ordering::Relaxed);
         self.begins_late.store(wanted.begins_late, Ordering::Relaxed);
-        self.new_level.store(level as u8, Ordering::Relaxed);
         self.level.store(level as u8, Ordering::Release);
         describe(level, secret, bitmap);
         true
+    }
+
+    /// New blocks are guarded from now on: whoever takes blocks knows that some may be.
+    pub fn guards_new(&self) {
+        self.new_level.store(self.level.load(Ordering::Relaxed), Ordering::Release);
     }
 
     /// Bytes of the bitmap that are present in memory.

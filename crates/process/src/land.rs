@@ -193,6 +193,14 @@ impl Land {
         unsafe { syscall::change(page, bytes as usize, advice::GUARD_INSTALL).is_ok() }
     }
 
+    /// Whether an access to an address that was opened is had now. It is not if the program has closed the page, too.
+    pub(crate) fn bears(&self, address: u64, is_write: bool) -> bool {
+        let page = address & !const { PAGE_BYTES as u64 - 1 };
+        // Where pages are closed by protection, opening them makes them so.
+        let may_write = || syscall::advise(page as *mut u8, PAGE_BYTES, advice::POPULATE_WRITE).is_ok();
+        self.is_protected || syscall::readable(page as usize) && (!is_write || may_write())
+    }
+
     /// Opens pages that were closed: zeros. Those that are open stay as they are. False if that cannot be done.
     pub(crate) fn open(&self, first: u64, bytes: u64) -> bool {
         if !self.has(first, bytes) {

@@ -172,6 +172,8 @@ mod place;
 #[cfg(not(feature = "loom"))]
 mod private;
 #[cfg(not(feature = "loom"))]
+pub mod protected;
+#[cfg(not(feature = "loom"))]
 pub mod python;
 #[cfg(not(feature = "loom"))]
 mod python_calls;

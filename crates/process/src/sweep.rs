@@ -4,7 +4,7 @@
 use crate::guarded::GUARD;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
-use crate::{arena_sweep, arenas, damage, look, start};
+use crate::{arena_sweep, arenas, damage, look, protected, start};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use heapledger_format::errors::FoundAt;
@@ -48,7 +48,8 @@ pub fn everywhere(shared: &'static Shared, at: FoundAt) -> Swept {
 #[cold]
 pub fn last<M: Memory>(shared: &'static Shared, anywhere: impl Fn() -> M, at: FoundAt) {
     // The C library says so; to ask the kernel could be fatal, where a filter of the program's does not let it open files.
-    let mut swept = if is_alone() { all(shared, anywhere, at) } else { all(shared, Copied::new, at) };
+    let is_there = is_alone() && !protected::is_in_doubt();
+    let mut swept = if is_there { all(shared, anywhere, at) } else { all(shared, Copied::new, at) };
     swept.add(arena_sweep::sweep(shared, at));
     if swept.unseen != 0 {
         if let Some(counter) = shared.ledger().apart(TallyCounter::GuardedUnseen) {

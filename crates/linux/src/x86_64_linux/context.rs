@@ -34,6 +34,8 @@ pub struct Fault {
     pub registers: [u64; 16],
     /// Whether it was to be written.
     pub is_write: bool,
+    /// Whether it was to be executed.
+    pub is_fetch: bool,
 }
 
 /// Of the third argument of a handler of `SIGSEGV` or `SIGBUS`.
@@ -43,13 +45,15 @@ pub struct Fault {
 pub unsafe fn fault(context: *const c_void) -> Fault {
     const ERROR: usize = 19;
     const WRITE: u64 = 2;
+    const FETCH: u64 = 16;
     // Where the kernel has put each of the sixteen.
     const PLACES: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
     // SAFETY: the caller's.
     let word = |index: usize| unsafe { register(context, index) };
     // SAFETY: the caller's.
     let interrupted = unsafe { interrupted(context) };
-    Fault { interrupted, registers: PLACES.map(word), is_write: word(ERROR) & WRITE != 0 }
+    let error = word(ERROR);
+    Fault { interrupted, registers: PLACES.map(word), is_write: error & WRITE != 0, is_fetch: error & FETCH != 0 }
 }
 
 /// # Safety
