@@ -7,11 +7,6 @@ use regex::Regex;
 use crate::query::SyntaxError;
 use crate::{NamedFrame, NamedStack};
 
-/// Functions of one word whose name says that they allocate: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
-/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`.
-const CONVENTION: &str =
-    r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$";
-
 /// The standard libraries of C++ and Rust with their containers, `operator new`, that of classes too, what HotSpot allocates by
 /// (`os::malloc`, `AllocateHeap`), and the allocator of our own crate; and these as the linker knows them, for names that are shown so.
 const LIBRARIES: &str = concat!(
@@ -30,12 +25,8 @@ const LIBRARIES: &str = concat!(
 /// where there is debug information.
 const OF_OUR_HEADER: &str = r"^heapledger_(?:weak_[a-z0-9_]+|(?:all_|one_)?tasks?_alloc_?)(?:[.(]|$)";
 
-/// Functions with which programs and threads begin, in front of `main` and of what a thread was made for; and the loader's that run
-/// constructors. The C libraries are glibc and musl.
-const BEGINNING: &str = concat!(
-    r"^(?:_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|generic_start_main",
-    r"|start_thread|start|clone3?|__clone3?|_dl_start_user|_dl_init|call_init|do_init_fini|start_init)$",
-);
+/// How all of these begin.
+const OURS: &str = "heapledger_";
 
 /// Functions by which Python (3.9 to 3.14) calls what it runs, its own functions and those of modules; who called whom is told by the functions around
 /// them, and, with `-X perf`, by names of Python's.
@@ -52,11 +43,7 @@ const PYTHON_CALLS: &str = concat!(
 
 static CALLS_IN_PYTHON: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTHON_CALLS).ok());
 
-static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNING).ok());
-
 static IN_OUR_HEADER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(OF_OUR_HEADER).ok());
-
-static CONVENTIONAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(CONVENTION).ok());
 
 /// To make it takes a millisecond: not for a program in C.
 static IN_LIBRARIES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(LIBRARIES).ok());
@@ -70,7 +57,7 @@ const BEGINNINGS: [&str; 6] = ["operator new", "AllocateHeap", "ReallocateHeap",
 #[derive(Clone, Debug)]
 pub struct Holders {
     conventional: bool,
-    /// Looks through [`BEGINNING`] and [`PYTHON_CALLS`] too.
+    /// Looks through what [begins a program](begins_program) and [`PYTHON_CALLS`] too.
     beginning: bool,
     hidden: Vec<Regex>,
 }
@@ -118,11 +105,7 @@ impl Holders {
 
     /// Whether a function of this name can hold a block.
     pub fn holds_name(&self, name: &str) -> bool {
-        let conventional = || {
-            CONVENTIONAL.as_ref().is_some_and(|pattern| pattern.is_match(name))
-                || is_in_libraries(name)
-                || is_of_our_header(name)
-        };
+        let conventional = || is_conventional(name) || is_in_libraries(name) || is_of_our_header(name);
         !(self.conventional && conventional()
             || self.beginning && (begins_program(name) || calls_in_python(name))
             || self.hides(name))
@@ -144,14 +127,46 @@ fn is_in_libraries(name: &str) -> bool {
         && IN_LIBRARIES.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
-/// Whether a function of this name comes before `main`, or before what a thread was made for.
+/// Whether this is a function of one word whose name says that it allocates: `xmalloc`, `g_malloc0`, `PyMem_RawMalloc`, `zmalloc`,
+/// `jv_mem_alloc`, `sqlite3Malloc`, `xstrdup`. What compilers append to a name is behind a dot. By hand: nearly all that is named at the end of a run is
+/// asked this, and to make a pattern takes longer than all that.
+fn is_conventional(name: &str) -> bool {
+    let (word, behind) = name.as_bytes().split_at(name.find('.').unwrap_or(name.len()));
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let begins = |at: usize, part: &&str| {
+        word.get(at..at + part.len()).is_some_and(|there| there.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    let mut letters = word.iter().enumerate();
+    let tells = letters.any(|(at, letter)| {
+        let parts: &[&str] = match letter.to_ascii_lowercase() {
+            b'm' => &["malloc", "memalign", "memdup", "memalloc", "mem_alloc"],
+            b'c' => &["calloc"],
+            b'r' => &["realloc"],
+            b's' => &["strdup", "strndup"],
+            b'z' => &["zalloc"],
+            _ => &[],
+        };
+        parts.iter().any(|part| begins(at, part))
+    });
+    tells && word.iter().all(is_letter) && behind.iter().all(|byte| is_letter(byte) || *byte == b'.')
+}
+
+/// Whether a function of this name is one with which programs and threads begin, in front of `main` and of what a thread was made for; or of the
+/// loader's that run constructors. The C libraries are glibc and musl.
 pub fn begins_program(name: &str) -> bool {
-    BEGINS.as_ref().is_some_and(|pattern| pattern.is_match(name))
+    let of_start =
+        matches!(name, "_start" | "_start_c" | "start" | "start_thread" | "start_init" | "generic_start_main");
+    let of_libc = matches!(
+        name,
+        "__libc_start_main" | "__libc_start_main_impl" | "__libc_start_call_main" | "libc_start_main_stage2"
+    );
+    let of_thread = matches!(name, "clone" | "clone3" | "__clone" | "__clone3");
+    of_start || of_libc || of_thread || matches!(name, "_dl_start_user" | "_dl_init" | "call_init" | "do_init_fini")
 }
 
 /// Whether a function of this name is of our own header, wherever a program has that: its caller is who speaks to the recorder.
 pub fn is_of_our_header(name: &str) -> bool {
-    IN_OUR_HEADER.as_ref().is_some_and(|pattern| pattern.is_match(name))
+    name.starts_with(OURS) && IN_OUR_HEADER.as_ref().is_some_and(|pattern| pattern.is_match(name))
 }
 
 /// Whether Python calls functions by a function of this name.
@@ -199,6 +214,71 @@ fn is_version_or_nothing(rest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_by_hand_is_what_patterns_tell() {
+        let convention =
+            r"(?i-u)^[a-z0-9_]*(?:malloc|calloc|zalloc|realloc|memalign|strn?dup|memdup|mem_?alloc)[a-z0-9_.]*$";
+        let beginning = concat!(
+            r"^(?:_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|generic_start_main",
+            r"|start_thread|start|clone3?|__clone3?|_dl_start_user|_dl_init|call_init|do_init_fini|start_init)$",
+        );
+        let [convention, beginning] = [convention, beginning].map(|text| Regex::new(text).expect("a pattern"));
+        let parts = [
+            "malloc",
+            "Calloc",
+            "zALLOC",
+            "realloc",
+            "memalign",
+            "strdup",
+            "strndup",
+            "memdup",
+            "memalloc",
+            "mem_Alloc",
+            "mem__alloc",
+            "mem",
+            "alloc",
+            "align",
+            "_",
+            ".",
+            "0",
+            "é",
+            " ",
+            "::",
+            "x",
+            "",
+            "Z",
+            "strnndup",
+            "~",
+            "[",
+        ];
+        let begins = [
+            "_start",
+            "_start_c",
+            "__libc_start_main",
+            "libc_start_call_main",
+            "__libc_start_call_main",
+            "libc_start_main_stage2",
+            "generic_start_main",
+            "start_thread",
+            "start",
+            "clone",
+            "__clone",
+            "_dl_start_user",
+            "_dl_init",
+            "call_init",
+            "do_init_fini",
+            "start_init",
+            "",
+        ];
+        let behind = ["", "_impl", "3", "_", ".", "33"];
+        let both = begins.iter().flat_map(|one| behind.map(|two| format!("{one}{two}")));
+        let names = parts.iter().flat_map(|one| parts.map(|two| parts.map(|three| format!("{one}{two}{three}"))));
+        for name in names.flatten().chain(both) {
+            assert_eq!(is_conventional(&name), convention.is_match(&name), "{name}");
+            assert_eq!(begins_program(&name), beginning.is_match(&name), "{name}");
+        }
+    }
 
     #[test]
     fn there_is_an_end_to_patterns() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{FromArgMatches, Parser};
+use clap::{Args, FromArgMatches, Parser};
 
 use crate::commands::Command;
 use crate::{ecosmdd, help, terminal};
@@ -88,11 +88,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
     if arguments.len() <= 1 {
         return Err(show(TEACH));
     }
-    let first = arguments.get(1).map(|first| first.as_encoded_bytes());
-    let names_command =
-        first.is_some_and(|first| first != b"help" && first.first().is_some_and(u8::is_ascii_alphabetic));
-    let command = if names_command { help::plain_command() } else { help::command() };
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = of_run(&arguments).unwrap_or_else(|| {
+        let first = arguments.get(1).map(|first| first.as_encoded_bytes());
+        let names_command =
+            first.is_some_and(|first| first != b"help" && first.first().is_some_and(u8::is_ascii_alphabetic));
+        let command = if names_command { help::plain_command() } else { help::command() };
+        command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches))
+    });
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => show(&help::emphasized(&error.to_string())),
         _ => {
@@ -101,6 +103,15 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Cli, Ex
             ExitCode::from(USAGE)
         }
     })
+}
+
+/// What is typed for `run`, if it can be told without the other commands: to list all that these take would take as long as all else
+/// before the program starts. What is wrong with it, and help, is said by who knows them all.
+fn of_run(arguments: &[OsString]) -> Option<Result<Cli, clap::Error>> {
+    const NAME: &str = "run";
+    let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == NAME))?;
+    let matches = RunArgs::augment_args(clap::Command::new(NAME)).try_get_matches_from(own).ok()?;
+    Some(RunArgs::from_arg_matches(&matches).map(|arguments| Cli { command: Command::Run(arguments) }))
 }
 
 /// An error that repeats at most the beginning of what was typed: formats and conditions may be of any length.
@@ -134,6 +145,35 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         help::command().debug_assert();
+    }
+
+    #[test]
+    fn run_alone_takes_what_all_commands_together_take() {
+        let lines = [
+            "heapledger run jq",
+            "heapledger run -q --force -o x.hl --depth 7 -- jq -n . --quiet",
+            "heapledger run --children=cc1 --wait --max-processes 3 --output %n.session make -j 2",
+            "heapledger run --snapshot-when 3M --snapshot-when 4M --guard=bounds --errors=report --error-exitcode 3 sh -c true",
+            "heapledger run --python --sample 512K --no-free-stacks --suppress /dev/null python3",
+            "heapledger run --suppress /none jq",
+            "heapledger run",
+            "heapledger run --help",
+            "heapledger run --version",
+            "heapledger run --none jq",
+            "heapledger run --wait jq",
+            "heapledger stats run",
+        ];
+        let mut alone = 0;
+        for line in lines {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let Some(own) = of_run(&words) else { continue };
+            alone += 1;
+            let all = help::plain_command().try_get_matches_from(words);
+            let all = all.and_then(|matches| Cli::from_arg_matches(&matches));
+            let [own, all] = [own, all].map(|told| told.map_err(|error| error.to_string()));
+            assert_eq!(format!("{own:?}"), format!("{all:?}"), "{line}");
+        }
+        assert!(alone >= 5, "{alone} of them");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use heapledger_launch::start::{Session, Unready};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::threshold::{Threshold, Thresholds};
 use heapledger_launch::wait::{self, Signals, Start};
-use heapledger_launch::{LaunchError, OWN_FAILURE, exec, live, locate, output, sys};
+use heapledger_launch::{LaunchError, OWN_FAILURE, exec, live, locate, memory, output, sys};
 
 pub(crate) use self::end::signal_name;
 
@@ -71,6 +71,7 @@ struct Plan {
 pub(crate) fn run(arguments: RunArgs) -> End {
     // Exceeding a limit on file sizes would be a signal; the program gets what was set before.
     sys::ignore(libc::SIGXFSZ);
+    memory::keep();
     let before = std::panic::take_hook();
     run_if_we_cannot(&arguments);
     let plan = deep(|| plan(arguments));

@@ -35,6 +35,8 @@ pub mod threshold;
 mod totals;
 pub mod wait;
 
+#[allow(unsafe_code, reason = "settings of the C library's allocator")]
+pub mod memory;
 #[allow(unsafe_code, reason = "notes the state of signals before Rust's runtime changes it")]
 pub mod startup;
 #[allow(unsafe_code, reason = "system calls without a safe door in our dependencies")]

@@ -139,7 +139,7 @@ fn directories() -> Vec<PathBuf> {
 fn by_reach(mut all: Vec<PathBuf>) -> Vec<PathBuf> {
     if getuid().is_root() {
         // Stable: the order stays within both kinds.
-        all.sort_by_key(|directory| !is_for_everybody(directory));
+        all.sort_by_cached_key(|directory| !is_for_everybody(directory));
     }
     all
 }

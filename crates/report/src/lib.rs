@@ -54,7 +54,7 @@ pub use history::{EventTable, EventsReport};
 pub use lives::LivesReport;
 pub use record::conversions::{Abilities, Format, FormatError, conversions};
 pub use record::ecos;
-pub use record::frames::{Context, callers, levels_in_line, name_of, nameless};
+pub use record::frames::{Context, callers, callers_and_levels, name_of, nameless};
 pub use report::{Form, Report, ReportError, Stacks, Stepwise};
 pub use run::{ProgramEnd, RunFigures, RunLedger, RunSite, RunSites, RunSummary};
 pub use snapshot::SnapshotReport;

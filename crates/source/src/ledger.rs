@@ -20,8 +20,9 @@ use crate::records::{FreedRecords, Records};
 use crate::system::Mapped;
 use crate::{Damage, Found, FoundIn, ImageOptions, ProcessInfo, SourceError, found, locked, system};
 
-/// Bytes of elements read at a time.
-pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of elements read at a time. What is read three times then still lies in a near cache, and most ledgers of short programs need no
+/// more memory than that: the kernel takes longer to give a page than to fill it.
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Most bytes of the `process` section that are looked at.
 const PROCESS_BYTES_MAX: u64 = 4 << 20;
 /// Most entries of the `wide` section that are kept.

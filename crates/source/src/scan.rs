@@ -35,7 +35,7 @@ const BATCH: usize = 256;
 /// More workers are not worth their memory.
 const WORKERS_MAX: usize = 8;
 /// Chunks for each worker below which it is not worth a thread.
-const CHUNKS_PER_WORKER: u64 = 4;
+const CHUNKS_PER_WORKER: u64 = 16;
 
 /// What a scan found.
 #[derive(Debug)]
@@ -131,9 +131,11 @@ where
 
     fn run(self, workers: usize, progress: &mut dyn FnMut(f32)) -> Result<Scanned<S>, SourceError> {
         let chunks = self.elements.end().div_ceil(self.elements.stride());
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let useful = (chunks / CHUNKS_PER_WORKER).min(WORKERS_MAX as u64) as usize;
-        let workers = workers.min(processors).min(useful).max(1);
+        let useful = workers.min(useful).max(1);
+        // To ask how many processors there are takes longer than to read a small ledger: files of control groups are looked into.
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = if useful > 1 { useful.min(processors()) } else { 1 };
         let states = std::thread::scope(|scope| {
             // A thread that cannot be had is done without.
             let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || self.work(&mut |_| {})).ok();

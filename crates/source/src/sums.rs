@@ -219,8 +219,11 @@ impl Ledger {
         };
         let mut walk = Walk::new(Elements::history(self));
         while walk.step(&mut |decoder, element, _| {
-            let is_summed = decoder.flag(element, Field::FreedSummed);
-            let Some(freed) = decoder.freed(element).filter(|_| !is_summed) else { return };
+            // Most are.
+            if decoder.flag(element, Field::FreedSummed) {
+                return;
+            }
+            let Some(freed) = decoder.freed(element) else { return };
             let blocks = weight(&freed.block);
             let bytes = freed.block.size.unwrap_or(0).saturating_mul(blocks);
             let is_temporary = decoder.flag(element, Field::FreedNext) && !is_sampled;

@@ -2,7 +2,8 @@
 //!
 //! Read from files alone, those of the machine that ran: `/etc/os-release`, and dpkg's lists of what belongs to which package.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
@@ -155,22 +156,20 @@ const LIST: &str = ".list";
 
 /// The names of dpkg's lists; first those that begin like that of a file that is looked for. There are thousands of them on some
 /// machines, of which hardly any is opened.
-fn lists(directory: &Path, files: &BTreeSet<&PathBuf>) -> Vec<String> {
-    if files.is_empty() {
-        return Vec::new();
-    }
+fn lists(directory: &Path, files: &BTreeSet<&PathBuf>) -> impl Iterator<Item = String> + use<> {
     let names: Vec<&str> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-    let Ok(items) = fs::read_dir(directory) else { return Vec::new() };
-    let mut lists: Vec<(usize, String)> = Vec::new();
-    for list in items.filter_map(|item| item.ok()?.file_name().into_string().ok()) {
-        if list.ends_with(LIST) {
-            let package = package_of(&list);
-            let alike = |name: &&str| package.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
-            lists.push((usize::MAX - names.iter().map(alike).max().unwrap_or(0), list));
-        }
+    let items = if files.is_empty() { None } else { fs::read_dir(directory).ok() };
+    let mut lists: Vec<(usize, Reverse<String>)> = Vec::new();
+    for list in items.into_iter().flatten().filter_map(|item| Some(item.ok()?.file_name())) {
+        let Some(list) = Some(list).filter(|list| list.as_bytes().ends_with(LIST.as_bytes())) else { continue };
+        let Ok(list) = list.into_string() else { continue };
+        let package = package_of(&list);
+        let alike = |name: &&str| package.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
+        lists.push((names.iter().map(alike).max().unwrap_or(0), Reverse(list)));
     }
-    lists.sort_unstable();
-    lists.into_iter().map(|(_, list)| list).collect()
+    // Mostly the first is all that is asked for: none of the others need be put in order.
+    let mut lists = BinaryHeap::from(lists);
+    std::iter::from_fn(move || lists.pop().map(|(_, Reverse(list))| list))
 }
 
 /// The package of a list of that name: `libc6:amd64.list`.

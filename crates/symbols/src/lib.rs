@@ -50,6 +50,7 @@ mod dwarf;
 mod elf;
 mod intern;
 mod mapping;
+mod near;
 mod symtab;
 
 mod source;

@@ -184,7 +184,17 @@ impl Symbolizer {
         let hasty = self.options.level == Level::Full
             && module.located.debug.as_ref().is_some_and(|image| image.has_debug_info());
         let images = module.located.images();
-        let symbols = module.symbols.get_or_insert_with(|| SymbolTable::read(&images));
+        let few = match module.symbols {
+            Some(_) => None,
+            None => {
+                let wanted = addresses.iter().copied().filter(|at| !module.known.contains_key(at));
+                SymbolTable::read_for(&images, &wanted.collect::<Vec<_>>())
+            }
+        };
+        let symbols = match &few {
+            Some(few) => few,
+            None => module.symbols.get_or_insert_with(|| SymbolTable::read(&images)),
+        };
         let named = |at: &u64| {
             let frame = || Vec::from_iter(symbol_frame(symbols, interner, *at));
             module.known.get(at).cloned().unwrap_or_else(|| Resolved { frames: Arc::from(frame()), hasty })

@@ -8,6 +8,7 @@ use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, pod};
 
 use crate::elf::{Image, until_nul};
+use crate::near::Bounds;
 
 /// Symbols kept of one module. The largest browsers have about two million.
 const SYMBOLS_MAX: usize = 8 << 20;
@@ -16,14 +17,16 @@ const NAME_MAX: usize = 64 * 1024;
 /// Bytes that a name without size reaches at most where no code is known to lie: in a chip's ROM, of which a linker script tells where some functions begin.
 const UNKNOWN_CODE_BYTES: u64 = 16 << 10;
 /// Symbols looked at for one address. More overlap only in forged files.
-const STEPS_MAX: usize = 4096;
+pub(crate) const STEPS_MAX: usize = 4096;
+/// So many symbols for each address make it worth to look for those that matter to it alone.
+const SYMBOLS_PER_ADDRESS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Symbol {
-    start: u64,
+pub(crate) struct Symbol {
+    pub(crate) start: u64,
     rank: Rank,
     /// Longer first: of two names for one place, the one that covers more is the function.
-    size: Reverse<u64>,
+    pub(crate) size: Reverse<u64>,
     table: u8,
     name: u32,
 }
@@ -64,37 +67,53 @@ pub(crate) struct NamedSymbol<'a> {
     pub(crate) start: u64,
 }
 
+/// Which of a file's symbols are taken.
+pub(crate) trait Choice {
+    /// Whether one of this start and size may be, if it is a function's. It is asked for all that could be one's.
+    fn may_matter(&mut self, start: u64, size: u64) -> bool;
+    /// Takes one for which it may matter.
+    fn take(&mut self, symbol: Symbol);
+}
+
+impl Choice for Vec<Symbol> {
+    fn may_matter(&mut self, _: u64, _: u64) -> bool {
+        self.len() < SYMBOLS_MAX
+    }
+
+    fn take(&mut self, symbol: Symbol) {
+        self.push(symbol);
+    }
+}
+
 impl SymbolTable {
     /// All function symbols of the given files, which describe the same module.
     pub(crate) fn read(images: &[Arc<Image>]) -> SymbolTable {
-        let mut table = SymbolTable::default();
-        for image in images {
-            if image.is_64 {
-                table.add::<elf::FileHeader64<Endianness>>(image);
-            } else {
-                table.add::<elf::FileHeader32<Endianness>>(image);
-            }
-        }
-        table.finish(images);
-        table
+        let mut symbols = Vec::new();
+        let tables = choose(images, &mut symbols);
+        SymbolTable::of(symbols, tables, images)
     }
 
-    fn add<Elf: FileHeader<Endian = Endianness>>(&mut self, image: &Arc<Image>) {
-        let endian = if image.little_endian { Endianness::Little } else { Endianness::Big };
-        for place in &image.symbol_tables {
-            let Ok(table) = u8::try_from(self.tables.len()) else { return };
-            let bytes = image.bytes(&place.entries);
-            let count = bytes.len() / size_of::<Elf::Sym>();
-            let Ok((entries, _)) = pod::slice_from_bytes::<Elf::Sym>(bytes, count) else { continue };
-            self.tables.push(Strings { image: Arc::clone(image), range: place.strings.clone() });
-            for entry in entries {
-                if self.symbols.len() >= SYMBOLS_MAX {
-                    return;
-                }
-                let strings = image.bytes(&place.strings);
-                self.symbols.extend(function(entry, endian, image, strings, table));
-            }
+    /// Of these as many as [`SymbolTable::find`] needs to say of `addresses` what it says with all; `None` if to read all takes no longer.
+    pub(crate) fn read_for(images: &[Arc<Image>], addresses: &[u64]) -> Option<SymbolTable> {
+        let entry_bytes = |image: &Image| {
+            if image.is_64 { size_of::<elf::Sym64<Endianness>>() } else { size_of::<elf::Sym32<Endianness>>() }
+        };
+        let places = images.iter().flat_map(|image| image.symbol_tables.iter().map(move |place| (image, place)));
+        let all: usize = places.map(|(image, place)| image.bytes(&place.entries).len() / entry_bytes(image)).sum();
+        if all > SYMBOLS_MAX || all / SYMBOLS_PER_ADDRESS < addresses.len() {
+            return None;
         }
+        let mut bounds = Bounds::around(addresses);
+        choose(images, &mut bounds);
+        let mut starts = bounds.starts();
+        let tables = choose(images, &mut starts);
+        Some(SymbolTable::of(starts.symbols()?, tables, images))
+    }
+
+    fn of(symbols: Vec<Symbol>, tables: Vec<Strings>, images: &[Arc<Image>]) -> SymbolTable {
+        let mut table = SymbolTable { symbols, ends: Vec::new(), tables };
+        table.finish(images);
+        table
     }
 
     fn finish(&mut self, images: &[Arc<Image>]) {
@@ -178,6 +197,58 @@ impl SymbolTable {
     }
 }
 
+/// Has `choice` take function symbols of the given files. Gives where their names are.
+fn choose(images: &[Arc<Image>], choice: &mut impl Choice) -> Vec<Strings> {
+    let mut tables = Vec::new();
+    for image in images {
+        if image.is_64 {
+            choose_in::<elf::FileHeader64<Endianness>>(image, &mut tables, choice);
+        } else {
+            choose_in::<elf::FileHeader32<Endianness>>(image, &mut tables, choice);
+        }
+    }
+    tables
+}
+
+fn choose_in<Elf: FileHeader<Endian = Endianness>>(
+    image: &Arc<Image>,
+    tables: &mut Vec<Strings>,
+    choice: &mut impl Choice,
+) {
+    let endian = if image.little_endian { Endianness::Little } else { Endianness::Big };
+    for place in &image.symbol_tables {
+        let Ok(table) = u8::try_from(tables.len()) else { return };
+        let bytes = image.bytes(&place.entries);
+        let count = bytes.len() / size_of::<Elf::Sym>();
+        let Ok((entries, _)) = pod::slice_from_bytes::<Elf::Sym>(bytes, count) else { continue };
+        tables.push(Strings { image: Arc::clone(image), range: place.strings.clone() });
+        let strings = image.bytes(&place.strings);
+        for entry in entries {
+            let may_be = start(entry, endian, image)
+                .is_some_and(|(start, _)| choice.may_matter(start, entry.st_size(endian).into()));
+            if let Some(symbol) =
+                Some(entry).filter(|_| may_be).and_then(|entry| function(entry, endian, image, strings, table))
+            {
+                choice.take(symbol);
+            }
+        }
+    }
+}
+
+/// Where what may be a function begins, and whether it is a label.
+#[inline]
+fn start<S: Sym<Endian = Endianness>>(entry: &S, endian: Endianness, image: &Image) -> Option<(u64, bool)> {
+    let is_label = match entry.st_type() {
+        elf::STT_FUNC | elf::STT_GNU_IFUNC => false,
+        elf::STT_NOTYPE => true,
+        _ => return None,
+    };
+    let start: u64 = entry.st_value(endian).into();
+    // The lowest bit says "Thumb" and is no part of the address.
+    let is_thumb = image.is_arm && (!is_label || entry.st_shndx(endian) == elf::SHN_ABS);
+    Some((if is_thumb { start & !1 } else { start }, is_label))
+}
+
 fn function<S: Sym<Endian = Endianness>>(
     entry: &S,
     endian: Endianness,
@@ -185,24 +256,15 @@ fn function<S: Sym<Endian = Endianness>>(
     strings: &[u8],
     table: u8,
 ) -> Option<Symbol> {
-    let is_label = match entry.st_type() {
-        elf::STT_FUNC | elf::STT_GNU_IFUNC => false,
-        elf::STT_NOTYPE => true,
-        _ => return None,
-    };
+    let (start, is_label) = start(entry, endian, image)?;
     let section = entry.st_shndx(endian);
-    let mut start: u64 = entry.st_value(endian).into();
     if section == elf::SHN_UNDEF || section == elf::SHN_COMMON || entry.st_name(endian) == 0 {
         return None;
     }
     // Functions of a chip's ROM have a place, and no section; on larger machines such symbols are numbers.
     let is_absolute = section == elf::SHN_ABS;
-    if is_absolute && (image.is_64 || start == 0) {
+    if is_absolute && (image.is_64 || entry.st_value(endian).into() == 0) {
         return None;
-    }
-    if image.is_arm && (!is_label || is_absolute) {
-        // The lowest bit says "Thumb" and is no part of the address.
-        start &= !1;
     }
     // (A label that a linker script has given a place within the code is none of its functions.)
     let is_there = match is_absolute {
@@ -257,4 +319,83 @@ fn name<'a>(tables: &'a [Strings], symbol: &Symbol) -> &'a [u8] {
     let Some(strings) = tables.get(usize::from(symbol.table)) else { return &[] };
     let bytes = strings.image.bytes(&strings.range).get(symbol.name as usize..).unwrap_or(&[]);
     until_nul(&bytes[..bytes.len().min(NAME_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in no order, the same ones each time.
+    fn numbers() -> impl FnMut(u64) -> u64 {
+        let mut seed = 88172645463325252u64;
+        move |below| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed >> 20) % below
+        }
+    }
+
+    /// Shows them to a choice as a file does.
+    fn show(symbols: &[Symbol], choice: &mut impl Choice) {
+        for symbol in symbols {
+            if choice.may_matter(symbol.start, symbol.size.0) {
+                choice.take(*symbol);
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_symbols_say_what_all_say() {
+        let mut next = numbers();
+        let mut short = 0;
+        for round in 0..3000u64 {
+            let (count, room) = (1 + next(60), 1 + next(300));
+            // Sometimes more of them begin at one place than are looked at.
+            let count = if round % 100 == 0 { count + 2 * STEPS_MAX as u64 } else { count };
+            let mut symbol = |_| {
+                let longest = if next(9) == 0 { room } else { 9 };
+                Symbol {
+                    start: next(room),
+                    rank: Rank { is_label: next(3) == 0, binding: Binding::Global },
+                    size: Reverse(if next(3) == 0 { 0 } else { next(longest) }),
+                    table: 0,
+                    name: 0,
+                }
+            };
+            let symbols: Vec<Symbol> = (0..count).map(&mut symbol).collect();
+            let wanted: Vec<u64> = (0..1 + next(12)).map(|_| next(room + 20)).collect();
+            let mut bounds = Bounds::around(&wanted);
+            show(&symbols, &mut bounds);
+            let mut starts = bounds.starts();
+            show(&symbols, &mut starts);
+            let Some(few) = starts.symbols() else { continue };
+            short += usize::from(few.len() < symbols.len());
+            let [few, all] = [few, symbols].map(|symbols| SymbolTable::of(symbols, Vec::new(), &[]));
+            for address in wanted {
+                let [few, all] = [&few, &all].map(|table| table.find(address).map(|found| found.start));
+                assert_eq!(few, all, "{address} in round {round}");
+            }
+        }
+        assert!(short > 1000, "{short} tables were made shorter");
+    }
+
+    #[test]
+    fn a_few_symbols_of_a_file_say_what_all_of_it_say() {
+        let own = std::env::current_exe().expect("a program");
+        let images = [Arc::new(Image::open(&own).expect("an ELF file"))];
+        let all = SymbolTable::read(&images);
+        let (end, mut next) = (images[0].extent_bytes, numbers());
+        for _ in 0..20 {
+            let mut wanted: Vec<u64> = (0..next(40)).map(|_| next(end)).collect();
+            let known = wanted.iter().filter_map(|address| all.find(*address)).map(|found| found.start);
+            wanted.extend(known.flat_map(|start| [start.wrapping_sub(1), start]).collect::<Vec<_>>());
+            let few = SymbolTable::read_for(&images, &wanted).expect("it has many symbols");
+            assert!(few.symbols.len() * 10 < all.symbols.len());
+            for address in wanted {
+                let [few, all] = [&few, &all].map(|table| table.find(address).map(|found| (found.start, found.name)));
+                assert_eq!(few, all, "{address:#x}");
+            }
+        }
+    }
 }

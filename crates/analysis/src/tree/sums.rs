@@ -7,7 +7,7 @@ use heapledger_source::{FreedSum, Ledger, LivedSum, PeakPlace, SourceError};
 
 use super::Amounts;
 use crate::FreesHeld;
-use crate::fold::{self, Act, Fold};
+use crate::fold::{self, Act, Fold, Folded};
 use crate::frees::FreesBefore;
 use crate::notes::records_frees;
 use crate::peak::PeakBounds;
@@ -359,7 +359,11 @@ impl SiteSums {
             are_summed,
             at,
         };
-        let freed = fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?;
+        // All of it is in the recorder's sums: nothing is to be learned from it but what a running program frees meanwhile.
+        let freed = match are_summed && !may_grow {
+            true => Folded { sum: fresh(), in_flight: 0 },
+            false => fold::fold(ledger, filter.as_deref_mut(), workers, &fresh, &mut |_| {})?,
+        };
         let ended = freed.sum.ended.unwrap_or_default();
         let peak = place.as_ref();
         let next_number = match are_summed && ledger.has_lifetimes() {

@@ -8,7 +8,7 @@ use heapledger_analysis::tree::{Measure, SiteSum, SiteSums, Threads};
 use heapledger_analysis::{NamedFrame, NamedStack, Names, NamingOptions, Note};
 use heapledger_format::record::Options;
 use heapledger_format::{CodeId, Site};
-use heapledger_report::{Paint, RunSite, RunSites, callers, levels_in_line, nameless, sentence};
+use heapledger_report::{RunSite, RunSites, callers_and_levels, nameless, sentence};
 use heapledger_source::{Ledger, SourceError};
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
 
@@ -120,7 +120,7 @@ fn name_lines(
     loop {
         let (mut wanted, mut waiting) = (BTreeSet::new(), Vec::new());
         for (site, codes) in open {
-            let (stack, levels) = stack_of_line(names, &codes)?;
+            let (stack, line, levels) = stack_of_line(names, &codes)?;
             let mut may_change = false;
             for (code, level) in codes.iter().copied().zip(stack.levels()).take(levels) {
                 if !level.iter().any(is_of_c_library) && !asked.contains(&code) && names.is_hasty(code)? {
@@ -131,7 +131,7 @@ fn name_lines(
             if may_change {
                 waiting.push((site, codes));
             } else {
-                lines.insert(site, callers(&stack, Paint::default()));
+                lines.insert(site, line);
             }
         }
         if wanted.is_empty() {
@@ -144,28 +144,33 @@ fn name_lines(
     }
 }
 
-/// The stack with these code addresses, as far out as decides over its line, and how many of its levels do that. Most are a part of that many, and
+/// The stack with these code addresses, as far out as decides over its line, that line, and how many of its levels do that. Most are a part of that many, and
 /// some have hundreds.
-fn stack_of_line(names: &mut Names<'_>, codes: &[CodeId]) -> Result<(NamedStack, usize), SourceError> {
+fn stack_of_line(names: &mut Names<'_>, codes: &[CodeId]) -> Result<(NamedStack, String, usize), SourceError> {
     if let Some((inner, outer)) = codes.split_at_checked(LINE_CODES) {
         let stack = names.stack_of(inner)?;
         let tells_modules = stack.frames.iter().any(|frame| frame.module.is_some());
-        if let Some(levels) = levels_in_line(&stack).filter(|_| tells_modules) {
+        if let (line, Some(levels)) = callers_and_levels(&stack)
+            && tells_modules
+        {
             let is_script = |id: &CodeId| names.is_of_no_module(*id);
             let scripts = outer.iter().map(is_script).collect::<Result<Vec<bool>, SourceError>>()?;
             if !scripts.contains(&true) {
-                return Ok((stack, levels));
+                return Ok((stack, line, levels));
             }
         }
     }
     let stack = names.stack_of(codes)?;
-    let levels = levels_in_line(&stack).unwrap_or_else(|| stack.levels().count());
-    Ok((stack, levels))
+    let (line, levels) = callers_and_levels(&stack);
+    let levels = levels.unwrap_or_else(|| stack.levels().count());
+    Ok((stack, line, levels))
 }
 
 fn is_of_c_library(frame: &NamedFrame) -> bool {
-    let file = frame.module.as_deref().and_then(|path| path.rsplit('/').next());
-    file.is_some_and(|file| C_LIBRARY.iter().any(|begin| file.starts_with(begin)))
+    let Some(path) = frame.module.as_deref().map(str::as_bytes) else { return false };
+    let file =
+        path.iter().rposition(|byte| *byte == b'/').map_or(path, |slash| path.get(slash + 1..).unwrap_or_default());
+    C_LIBRARY.iter().any(|begin| file.starts_with(begin.as_bytes()))
 }
 
 /// Bytes and blocks of a site, by the figure that is asked about.

@@ -210,10 +210,22 @@ const LINE_FRAMES: usize = 3;
 /// function of its own have one name and are one. Where an engine runs a script, the innermost function of that is there, however
 /// far out: `PyByteArray_Resize (bytearrayobject.c:234) < … < load (app.py)`.
 pub fn callers(stack: &NamedStack, paint: Paint) -> String {
+    line_of(stack, in_line(stack, paint).0, paint)
+}
+
+/// The same, and how many of its code addresses, from the innermost on, decide what it shows, if those further out have the names of their
+/// symbols at least. `None`: all of them do, and what is further out if this is a part of a stack. What is of no module counts wherever it
+/// stands.
+pub fn callers_and_levels(stack: &NamedStack) -> (String, Option<usize>) {
+    let (line, end) = in_line(stack, Paint::default());
+    (line_of(stack, line, Paint::default()), end.and_then(|end| levels_until(stack, end)))
+}
+
+fn line_of(stack: &NamedStack, line: Vec<Option<&NamedFrame>>, paint: Paint) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut guessed = false;
     let tells_modules = stack.shown().any(|frame| frame.module.is_some());
-    for frame in in_line(stack, paint).0 {
+    for frame in line {
         let Some(frame) = frame else {
             parts.push("…".to_owned());
             continue;
@@ -244,11 +256,7 @@ pub fn nameless(stack: &NamedStack) -> impl Iterator<Item = Arc<str>> {
         .into_iter()
 }
 
-/// How many of its code addresses, from the innermost on, decide what [`callers`] shows, if those further out have the names of their
-/// symbols at least. `None`: all of them do, and what is further out if this is a part of a stack. What is of no module counts wherever it
-/// stands.
-pub fn levels_in_line(stack: &NamedStack) -> Option<usize> {
-    let end = in_line(stack, Paint::default()).1?;
+fn levels_until(stack: &NamedStack, end: &NamedFrame) -> Option<usize> {
     let holders = Holders::default();
     if !stack.shown().any(|frame| holders.holds(frame)) {
         return None;
@@ -434,14 +442,15 @@ mod tests {
             (&[], "code without a stack", None),
         ] {
             let stack = stack(names);
-            assert_eq!((callers(&stack, Paint::default()).as_str(), levels_in_line(&stack)), (text, levels));
+            assert_eq!(callers(&stack, Paint::default()), text);
+            assert_eq!(callers_and_levels(&stack), (text.to_owned(), levels));
         }
         // A code address whose inner part is in the line is needed, though its outer one is not.
         let mut stack = stack(&["a", "b", "c", "d", "e"]);
-        assert_eq!(levels_in_line(&stack), Some(3));
+        assert_eq!(callers_and_levels(&stack).1, Some(3));
         stack.frames[2].inlined = true;
-        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (4, Some(3)));
+        assert_eq!((stack.levels().count(), callers_and_levels(&stack).1), (4, Some(3)));
         stack.frames[1].inlined = true;
-        assert_eq!((stack.levels().count(), levels_in_line(&stack)), (3, Some(2)));
+        assert_eq!((stack.levels().count(), callers_and_levels(&stack).1), (3, Some(2)));
     }
 }

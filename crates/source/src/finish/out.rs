@@ -24,8 +24,9 @@ const ZSTD_LEVEL: i32 = 1;
 const PIECES_UNDER_WAY: usize = 6;
 /// Threads that pack. More would take the machine from the person who waits for it.
 const PACKERS: usize = 2;
-/// What has fewer bytes is packed by who writes it: to start threads would take longer.
-const SMALL_BYTES: u64 = 512 << 10;
+/// What has fewer bytes is packed by who writes it: a piece or two, for which threads would take longer to start, each with tables of its
+/// own, than they save.
+const SMALL_BYTES: u64 = 2 << 20;
 
 /// Where a file is written, and who hears of it.
 pub(super) struct Target<'a> {
