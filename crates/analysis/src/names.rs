@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use heapledger_format::session::process as key;
 use heapledger_format::{CodeId, Site};
-use heapledger_source::{Code, Ledger, Module, SourceError};
+use heapledger_source::{Code, Ledger, Module, QuickMap, SourceError};
 use heapledger_symbols::{ModuleId, Resolved, SourceReader, Symbolizer};
 
 use crate::ProgramFile;
@@ -76,8 +76,8 @@ pub struct Names<'a> {
     modules: BTreeMap<u16, (Module, Arc<str>)>,
     /// In hexadecimal digits, of those that have one.
     build_ids: BTreeMap<u16, Arc<str>>,
-    codes: HashMap<CodeId, Option<Code>>,
-    frames: HashMap<Code, Resolved>,
+    codes: QuickMap<CodeId, Option<Code>>,
+    frames: QuickMap<Code, Resolved>,
     texts: HashMap<(Arc<str>, u32), Option<Arc<str>>>,
     asked: BTreeSet<u16>,
     damaged: u64,
@@ -119,8 +119,8 @@ impl<'a> Names<'a> {
             symbolizer,
             sources,
             modules,
-            codes: HashMap::new(),
-            frames: HashMap::new(),
+            codes: QuickMap::default(),
+            frames: QuickMap::default(),
             stripped: Vec::new(),
             texts: HashMap::new(),
             asked: BTreeSet::new(),

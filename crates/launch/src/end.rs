@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -82,14 +81,6 @@ impl Left {
         let (ledgers, children) = session.keeper.ledgers();
         let removed = ledgers.iter().map(Kept::was_removed).collect();
         Arc::new(Left { session, ledgers, removed, children })
-    }
-
-    /// What its ledgers take up on their file systems.
-    pub fn stored_bytes(&self) -> u64 {
-        /// The unit in which files' sizes on a file system are told.
-        const UNIT_BYTES: u64 = 512;
-        let found = self.ledgers.iter().filter_map(|kept| kept.file().ok()?.metadata().ok());
-        found.map(|found| found.blocks().saturating_mul(UNIT_BYTES)).fold(0, u64::saturating_add)
     }
 
     /// The directory of its ledgers.

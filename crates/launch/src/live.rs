@@ -109,7 +109,9 @@ pub fn directories_in(base: &Path) -> Vec<PathBuf> {
 pub fn of_session(base: &Path, session: &str, wanted: impl Fn(&Live) -> bool) -> Vec<Live> {
     let mut all = Vec::new();
     for directory in directories_in(base) {
-        let there = list(&directory).unwrap_or_default().into_iter();
+        // Of other runs only the names are looked at.
+        let is_ours = |name: &OsStr| name.as_bytes().starts_with(session.as_bytes());
+        let there = list_named(&directory, is_ours).unwrap_or_default().into_iter();
         all.extend(there.filter(|live| live.session == session && wanted(live) && is_file(live)));
     }
     all
@@ -169,9 +171,16 @@ pub fn make(directory: &Path) -> Result<(), LaunchError> {
 
 /// The unfinished ledgers in a directory, in the order of their making.
 pub fn list(directory: &Path) -> io::Result<Vec<Live>> {
+    list_named(directory, |_| true)
+}
+
+fn list_named(directory: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> io::Result<Vec<Live>> {
     let mut all = Vec::new();
     for item in fs::read_dir(directory)? {
-        all.extend(Live::from_path(&item?.path()));
+        let item = item?;
+        if is_wanted(&item.file_name()) {
+            all.extend(Live::from_path(&item.path()));
+        }
     }
     all.sort();
     Ok(all)

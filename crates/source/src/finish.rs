@@ -286,7 +286,7 @@ fn write_section(
     if element_bytes == 0 {
         return Ok(Written::default());
     }
-    let mut filler = Filler::new(kind, element_bytes, out);
+    let mut filler = Filler::new(kind, element_bytes, out).with_room(live.count(kind)?);
     let mut written = Written::default();
     match SectionKind::from_number(kind).unwrap_or(SectionKind::Events) {
         SectionKind::Process => {

@@ -52,6 +52,8 @@ pub(crate) struct Pieces {
     damage: Mutex<Damage>,
     bad: Mutex<HashSet<u64>>,
     cache: Mutex<Cache<u64>>,
+    /// Pieces of the history that were unpacked: most are asked for once, and they are the largest. Who asks again gets them kept.
+    once: Mutex<HashSet<u64>>,
 }
 
 impl Pieces {
@@ -84,6 +86,7 @@ impl Pieces {
             damage: Mutex::new(damage),
             bad: Mutex::default(),
             cache: Mutex::new(Cache::new(CACHE_BYTES)),
+            once: Mutex::default(),
         };
         pieces.count_missing(header);
         Ok(pieces)
@@ -251,7 +254,7 @@ impl Pieces {
                 damage.pieces_lost += 1;
                 damage.elements_missing = damage.elements_missing.saturating_add(piece.count);
             }
-        } else if is_kept {
+        } else if is_kept && (piece.kind != SectionKind::History as u16 || !locked(&self.once).insert(piece.at)) {
             locked(&self.cache).put(piece.at, Arc::from(elements.as_slice()));
         }
         Ok(whole)

@@ -16,6 +16,7 @@ use crate::file::{FilePiece, LedgerFile};
 use crate::finished::{Near, Pieces, Unpacker};
 use crate::life::{Life, Writer};
 use crate::live::Live;
+use crate::quick::ElementSizes;
 use crate::records::{FreedRecords, Records};
 use crate::system::Mapped;
 use crate::{Damage, Found, FoundIn, ImageOptions, ProcessInfo, SourceError, found, locked, system};
@@ -45,6 +46,7 @@ pub(crate) enum Store {
 #[derive(Debug)]
 pub struct Ledger {
     header: Header,
+    sizes: ElementSizes,
     pub(crate) store: Store,
     process: ProcessInfo,
     /// The process as this system numbers it, 0 if that is not known, or [`PID_GONE`].
@@ -197,6 +199,7 @@ impl Ledger {
             Store::Live(live)
         };
         let mut ledger = Ledger {
+            sizes: ElementSizes::of(&header),
             header,
             store,
             process: ProcessInfo::default(),
@@ -383,7 +386,7 @@ impl Ledger {
 
     /// Bytes of an element of a section; 0 if there is no such section.
     pub(crate) fn element_bytes(&self, kind: impl Into<u16>) -> usize {
-        self.header.section(kind).map_or(0, |section| usize::from(section.element_bytes))
+        self.sizes.of_kind(kind.into(), &self.header)
     }
 
     /// Copies the start of one element to `out`; false if it is not there.

@@ -87,6 +87,11 @@ impl<'a> Elements<'a> {
         Self::new(ledger, SectionKind::History, Decoder::freed_commit)
     }
 
+    /// Bytes of each.
+    pub(crate) fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
     /// How far [`Elements::read`] goes at a time, in its own measure.
     pub(crate) fn stride(&self) -> u64 {
         match &self.ledger.store {

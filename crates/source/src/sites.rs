@@ -1,6 +1,6 @@
 //! Call stacks, from the trie of call sites.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::PoisonError;
 
 use heapledger_format::section::{line, pc, site};
@@ -10,6 +10,7 @@ use heapledger_format::{CodeId, SectionKind, Site};
 use crate::SourceError;
 use crate::finished::Near;
 use crate::ledger::Ledger;
+use crate::quick::QuickMap;
 
 /// Most frames of a stack that are followed: a damaged trie may lead in a circle.
 const DEPTH_MAX: usize = 4096;
@@ -51,7 +52,9 @@ pub struct Code {
 pub(crate) struct Marks {
     /// Elements that were looked through.
     read: u64,
-    by_id: HashMap<CodeId, CodeMarks>,
+    by_id: QuickMap<CodeId, CodeMarks>,
+    /// Whether all callers were found along frame pointers, once that was asked.
+    guesses: Option<bool>,
     /// Ids that stand for lines of scripts.
     of_scripts: HashSet<CodeId>,
 }
@@ -88,10 +91,10 @@ impl Ledger {
         }
         let mut found = marks.by_id.get(&id).copied().unwrap_or_default();
         // These ways go along frame pointers everywhere.
-        found.guesses_caller |= self
-            .process()
-            .get(key::UNWIND)
-            .is_some_and(|how| [unwind::FAST.as_bytes(), unwind::FRAME_POINTERS.as_bytes()].contains(&how));
+        found.guesses_caller |= *marks.guesses.get_or_insert_with(|| {
+            let how = self.process().get(key::UNWIND);
+            how.is_some_and(|how| [unwind::FAST.as_bytes(), unwind::FRAME_POINTERS.as_bytes()].contains(&how))
+        });
         Ok(found)
     }
 

@@ -100,6 +100,9 @@ impl SymbolTable {
         };
         let places = images.iter().flat_map(|image| image.symbol_tables.iter().map(move |place| (image, place)));
         let all: usize = places.map(|(image, place)| image.bytes(&place.entries).len() / entry_bytes(image)).sum();
+        if addresses.is_empty() {
+            return Some(SymbolTable::default());
+        }
         if all > SYMBOLS_MAX || all / SYMBOLS_PER_ADDRESS < addresses.len() {
             return None;
         }

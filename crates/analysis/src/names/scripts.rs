@@ -1,18 +1,17 @@
 //! Lines of scripts in stacks: the ledger has their names itself.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use heapledger_format::CodeId;
 use heapledger_format::session::process as key;
-use heapledger_source::{ScriptLine, SourceError};
+use heapledger_source::{QuickMap, ScriptLine, SourceError};
 
 use super::{NamedFrame, Names};
 
 /// Those that were asked for, by the ids that stand for them in stacks; `None`: they are something else.
 #[derive(Debug, Default)]
-pub(super) struct Scripts(HashMap<CodeId, Option<ScriptFrame>>);
+pub(super) struct Scripts(QuickMap<CodeId, Option<ScriptFrame>>);
 
 #[derive(Clone, Debug)]
 pub(super) struct ScriptFrame {

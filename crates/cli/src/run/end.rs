@@ -18,7 +18,7 @@ use heapledger_launch::family::FamilyOutcome;
 use heapledger_launch::finish::{Finisher, Written};
 use heapledger_launch::sys::SharedNumber;
 use heapledger_launch::wait::{Ended, FinishingProcess, Signals};
-use heapledger_launch::{locate, machine, memory, sys};
+use heapledger_launch::{locate, machine, sys};
 use heapledger_report::{ProgramEnd, RunFigures, RunLedger, RunSummary, clean};
 use heapledger_source::Ledger;
 use heapledger_symbols::{self as symbols, SourceReader, Symbolizer};
@@ -31,9 +31,6 @@ use crate::commands::standard::suppressions;
 use crate::terminal::{self, Progress};
 use crate::text::shell;
 use crate::{end_as, say, say_lines};
-
-/// So much in the ledgers fills a good part of a large page while they are finished.
-const MANY_BYTES: u64 = 384 << 10;
 
 /// How the program ended.
 pub(crate) struct Outcome<'a> {
@@ -57,10 +54,6 @@ pub(crate) fn finish(
 ) {
     if at == FinishingProcess::Aside {
         end::widen_limits();
-        // What is read, packed and unpacked comes to some times that.
-        if left.stored_bytes() >= MANY_BYTES {
-            memory::in_large_pages();
-        }
     }
     let status = outcome.ended.status;
     end::give_up_when_told(signals, Arc::downgrade(left), move |unfinished| {
@@ -192,7 +185,7 @@ fn figures(ledger: &Ledger, span: Duration, finished: &Path) -> Result<RunFigure
     let sites = super::sites::told(ledger, span, &mut show).unwrap_or_default();
     drop(progress);
     let figures = RunFigures::new(ledger.process().program().unwrap_or_default(), &summary, sites);
-    Ok(figures.with_sparks(super::over_time::sparks(finished)))
+    Ok(figures.with_sparks(super::over_time::sparks(ledger, finished)))
 }
 
 /// How many errors were found that are not excused.

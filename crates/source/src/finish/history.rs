@@ -6,6 +6,7 @@
 //! away what is less than that of the next. What is held are the groups that overlap. Of a ring in no order that is all
 //! of it: the order is right with any.
 
+use super::out::PIECE_BYTES;
 use crate::SourceError;
 use crate::records::{Buffers, Elements};
 
@@ -31,7 +32,7 @@ pub(super) fn in_order(
 ) -> Result<u64, SourceError> {
     let mut buffers = Buffers::default();
     let groups = groups(elements, &mut buffers)?;
-    let mut held = HeldEntries::default();
+    let mut held = HeldEntries::with_room(groups.len().min(GROUPS_AT_ONCE) * GROUP as usize, elements.element_bytes());
     let (mut next, mut in_flight) = (0, 0);
     while next < groups.len() {
         // The more is held, the more is added before it is sorted: else much that overlaps would be sorted often.
@@ -87,6 +88,13 @@ struct HeldEntries {
 }
 
 impl HeldEntries {
+    /// With room for so many: to grow, each time by as much as is there, takes three times the memory.
+    fn with_room(count: usize, element_bytes: usize) -> HeldEntries {
+        let bytes = Vec::with_capacity(count.saturating_mul(element_bytes).min(PIECE_BYTES));
+        let order = Vec::with_capacity(count);
+        HeldEntries { bytes, order, element_bytes, other: Vec::new() }
+    }
+
     fn add(&mut self, commit: u64, element: &[u8]) {
         self.order.push((commit, self.bytes.len()));
         self.bytes.extend_from_slice(element);

@@ -122,6 +122,13 @@ impl<'a, 'b> Filler<'a, 'b> {
         Filler { kind, element_bytes, bytes: Vec::new(), count: 0, out }
     }
 
+    /// With room for so many elements, as far as they are of one piece.
+    pub(super) fn with_room(mut self, count: u64) -> Filler<'a, 'b> {
+        let wanted = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(self.element_bytes);
+        self.bytes.reserve(wanted.min(PIECE_BYTES));
+        self
+    }
+
     /// Adds whole elements.
     pub(super) fn add(&mut self, mut elements: &[u8]) -> Result<(), SourceError> {
         let room = (PIECE_BYTES / self.element_bytes).max(1) * self.element_bytes;
