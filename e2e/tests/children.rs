@@ -12,7 +12,7 @@ use heapledger_e2e::families::{agree, agree_but_for_hooks, first_pid, processes,
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{self, PATIENCE, Ran, kill, run, start, until};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, find, heapledger};
+use heapledger_e2e::tools::{command, find, heapledger, root};
 use heapledger_e2e::{Result, check, skip, victim};
 use serde_json::Value;
 
@@ -347,6 +347,26 @@ fn run_waits_for_a_daemon_if_it_is_told_to() -> Result {
     check!(over["ended_unix_ns"] == listed["ended_unix_ns"] && over["ledger"].is_string(), "{listed}; {over}");
     check!(finished["ended_unix_ns"] == waiting["ended_unix_ns"], "{waiting}; {finished}");
     agree(&scratch, 0)?;
+    Ok(())
+}
+
+/// It has no ledger yet, or one in which nothing is, when the two are gone from which it comes.
+#[test]
+fn a_daemon_that_forks_twice_is_waited_for() -> Result {
+    let scratch = Scratch::new();
+    let program = scratch.path("daemon");
+    let source = root().join("e2e/guests/daemon.c");
+    run(command("gcc").args(["-g", "-O1", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source))?.good()?;
+    for turn in 0..8 {
+        let (session, end) = (scratch.path(&format!("s{turn}")), scratch.path(&format!("end{turn}")));
+        let mut command = command(heapledger());
+        command.args(["run", "-q", "--children", "--wait", "--guard=full", "-o"]).arg(&session);
+        command.arg("--ledger-dir").arg(scratch.live()).arg("--").arg(&program).arg(&end);
+        let ran = run(&mut command)?.good()?;
+        check!(end.exists(), "it did not wait: {ran}");
+        let ends: Vec<Value> = processes(&session)?.into_iter().map(|process| process["end"].clone()).collect();
+        check!(ends.len() >= 2 && ends.iter().all(|end| *end == "exit:0"), "{ends:?}");
+    }
     Ok(())
 }
 

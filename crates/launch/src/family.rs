@@ -4,6 +4,7 @@
 //! session's directory when its process is gone, and writes down what it sees: so nothing has to wait for the end of the last
 //! process, and what there is is on disk when `run` itself is killed. What is not finished then is found by `recover`, as ever.
 
+mod child;
 mod first;
 mod memory;
 mod new_ledgers;

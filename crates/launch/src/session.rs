@@ -4,7 +4,7 @@
 //! Names in the directory of ledgers: `SESSION.run`, `SESSION.children`, `SESSION.unrecorded`, `SESSION-IMAGE.part`, `SESSION.part`,
 //! both with `-PID` where another one lies there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -95,13 +95,32 @@ pub fn run_of(directory: &Path, session: &str) -> Option<u32> {
 /// Whether a process is there, other than this one, that belongs to a session by its environment, or by the ledger that it maps: it may have
 /// recorded nothing yet. A server writes a title for `ps` over its environment, too; what it was forked from mapped a ledger.
 pub fn anyone(session: &str) -> bool {
+    !processes_of(session, 1).is_empty()
+}
+
+/// Such processes, up to so many.
+///
+/// One that is gone when it is looked at may have forked before that, when the list of processes was read already: the list is read again
+/// until there is nobody new in it.
+pub fn processes_of(session: &str, most: usize) -> Vec<u32> {
+    /// So often, where processes come and go all the time.
+    const LISTS_MAX: usize = 64;
     let (own, named, mapped) = (std::process::id(), format!("session={session}"), format!("/{session}-"));
     let says = |pid, file, mark: &str| {
         fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|text| contains(&text, mark.as_bytes()))
     };
-    processes()
-        .filter(|pid| *pid != own && process_seen(*pid).is_some())
-        .any(|pid| says(pid, "environ", &named) || says(pid, "maps", &mapped))
+    let (mut looked_at, mut found) = (HashSet::from([own]), Vec::new());
+    for _ in 0..LISTS_MAX {
+        let new: Vec<u32> = processes().filter(|pid| looked_at.insert(*pid)).collect();
+        if new.is_empty() || found.len() >= most {
+            break;
+        }
+        let is_one =
+            |pid: &u32| process_seen(*pid).is_some() && (says(*pid, "environ", &named) || says(*pid, "maps", &mapped));
+        let left = most.saturating_sub(found.len());
+        found.extend(new.into_iter().filter(is_one).take(left));
+    }
+    found
 }
 
 /// Whether a session has no ledger in this directory, and never will have one again.

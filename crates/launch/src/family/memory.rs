@@ -7,9 +7,9 @@ use heapledger_format::Header;
 use heapledger_format::header::HEADER_BYTES_MAX;
 use heapledger_source::FamilyMemory;
 
+use super::child::Child;
 use super::now_unix_ns;
 use super::pace::Pace;
-use super::watch::Child;
 use crate::live::Live;
 use crate::totals::Totals;
 

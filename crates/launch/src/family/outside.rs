@@ -43,6 +43,13 @@ impl Outside {
         session::anyone(&self.session)
     }
 
+    /// Those of them that have recorded nothing yet, and have the recorder in them: number and name.
+    pub(super) fn silent(&self, known: impl Fn(u32) -> bool) -> Vec<(u32, String)> {
+        let all = session::processes_of(&self.session, TOLD_MAX).into_iter();
+        let silent = all.filter(|pid| *pid != self.pid && !known(*pid) && has_recorder(*pid));
+        silent.filter_map(|pid| Some((pid, process_seen(pid)?.name))).collect()
+    }
+
     /// Processes that come of the program, are not `known`, and do not have the recorder in them, each once. A young one is told of when
     /// it was seen twice. Those that are known, by their programs' numbers, are told of if they have become one without the recorder.
     pub(super) fn look(&mut self, known: &BTreeMap<u32, u32>) -> Vec<FamilyProcess> {
@@ -82,6 +89,10 @@ impl Outside {
         let parents = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.ppid));
         parents.skip(1).take(DEPTH_MAX).any(|parent| parent == self.pid)
     }
+}
+
+fn has_recorder(pid: u32) -> bool {
+    fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| contains(&maps, b"libheapledger"))
 }
 
 /// How long the system has been up, in the ticks of [`ProcessSeen::start_ticks`].

@@ -1,20 +1,20 @@
 //! Each process of a session, from the appearance of its ledger to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heapledger_format::session::{ending, process as key};
 use heapledger_source::{FamilyLine, FamilyProcess, FamilyWriter, MemberEnd};
-use heapledger_source::{Ledger, Life, More};
+use heapledger_source::{Life, More};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 
+use super::child::{Child, Key, key_of, open};
 use super::first::StartedProgram;
 use super::memory::Memory;
 use super::new_ledgers::NewLedgers;
@@ -24,7 +24,7 @@ use super::taken::TakenNames;
 use super::told_end::{ToldEnd, how_unwaited};
 use super::{FamilyOutcome, FamilyPlan, Word, end_by_itself, ledger_in, now_unix_ns, process_of};
 use crate::error::LaunchError;
-use crate::finish::{self, Finisher, Shop};
+use crate::finish::{Finisher, Shop};
 use crate::live::{self, Live};
 use crate::sys;
 use crate::wait::poll_timeout;
@@ -45,47 +45,6 @@ pub(super) const SETTING_UP: Duration = Duration::from_secs(10);
 const NAMES_MAX: usize = 8;
 /// So many problems.
 const PROBLEMS_MAX: usize = 16;
-
-/// A program of a process that is recorded.
-pub(super) struct Child {
-    live: Live,
-    /// Held open, as long as there are not too many: somebody may remove it.
-    file: Option<File>,
-    appeared: Instant,
-    /// What its ledger says, once it does.
-    pub(super) process: Option<FamilyProcess>,
-    /// Tells of its end.
-    end: Option<ToldEnd>,
-    /// When it was seen to be over, in nanoseconds since 1970, and how that came, if it is known.
-    over: Option<(u64, Option<MemberEnd>)>,
-}
-
-impl Child {
-    fn new(live: Live) -> Child {
-        Child { live, file: None, appeared: Instant::now(), process: None, end: None, over: None }
-    }
-
-    pub(super) fn file(&self) -> io::Result<File> {
-        self.file.as_ref().map_or_else(|| open(&self.live.path), File::try_clone)
-    }
-
-    /// Its ledger; `None` as long as nothing is in it.
-    fn ledger(&self) -> Result<Option<Ledger>, LaunchError> {
-        finish::open_file(self.file().map_err(LaunchError::of(&self.live.path))?, &self.live)
-    }
-}
-
-/// By its process's number, and which program of that it is: those of one process are beside each other.
-type Key = (u32, u32, PathBuf);
-
-fn key_of(live: &Live) -> Key {
-    (live.pid.unwrap_or_default(), live.image, live.path.clone())
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
-}
 
 /// All of them.
 pub(super) struct Watch {
@@ -158,9 +117,7 @@ impl Watch {
                 None => false,
                 Some(Word::GiveUp) => break,
                 Some(Word::End) => true,
-                Some(Word::EndWithLast) => {
-                    self.children.values().all(|child| child.process.is_none()) && !self.outside.anyone()
-                }
+                Some(Word::EndWithLast) => self.children.values().all(Child::never_begins) && !self.outside.anyone(),
             };
             if is_end && !has_more {
                 break;
@@ -481,7 +438,9 @@ impl Watch {
         self.outcome.given_up = self.children.values().filter(|child| child.over.is_some()).count() as u64;
         self.children.retain(|_, child| child.over.is_none());
         let running = self.children.values().filter_map(|child| child.process.as_ref());
-        let running: Vec<(u32, String)> = running.map(|process| (process.pid, process.program.clone())).collect();
+        let mut running: Vec<(u32, String)> = running.map(|process| (process.pid, process.program.clone())).collect();
+        let is_known = |pid: u32| self.children.keys().any(|(known, ..)| *known == pid);
+        running.extend(self.outside.silent(is_known));
         self.outcome.running_count = running.len() as u64;
         self.outcome.running = running.into_iter().take(NAMES_MAX).collect();
         self.full_signs().iter().for_each(|sign| _ = fs::remove_file(sign));
