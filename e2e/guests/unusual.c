@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -502,6 +503,50 @@ static int nonsense(void)
     return 0;
 }
 
+// Frees many blocks, and then has so many that the ledger needs the room in which it remembers those; then nobody has room in the directory.
+// What was written beside a block is looked up among what was freed.
+static int hole(void)
+{
+    enum { FREED = 40000, KEPT = 180000, BROKEN = 4 };
+    char *broken[BROKEN], page[4096] = {0};
+    for (int i = 0; i < FREED; i++)
+        free(opaque(malloc(40)));
+    for (int i = 0; i < BROKEN; i++)
+        broken[i] = opaque(malloc(40));
+    for (int i = 0; i < KEPT; i++)
+        CHECK(opaque(malloc(32)) != NULL);
+    int file = open("filler", O_CREAT | O_WRONLY, 0600);
+    CHECK(file >= 0);
+    while (write(file, page, sizeof page) > 0)
+        ;
+    for (int i = 0; i < BROKEN; i++) {
+        ((volatile char *)broken[i])[40] = 1;
+        free(broken[i]);
+    }
+    printf("all freed\n");
+    return 0;
+}
+
+// A child in a namespace of its own has the number that its parent has there where that is the first process, and ends as programs do.
+static int namespace(void)
+{
+    free(opaque(malloc(100)));
+    if (unshare(CLONE_NEWPID) != 0) {
+        puts("no right");
+        return 0;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        free(opaque(malloc(1000)));
+        exit(getpid() == 1 ? 0 : 1);
+    }
+    CHECK(status_of(child) == 0);
+    for (int i = 0; i < 1000; i++)
+        CHECK(opaque(malloc(77)) != NULL);
+    printf("number %d\n", getpid());
+    return 0;
+}
+
 int main(int count, char **words)
 {
     static const struct {
@@ -512,7 +557,8 @@ int main(int count, char **words)
                 {"limit", limit},     {"lock", lock},     {"filter", filter},
                 {"opens", opens},     {"draws", draws},   {"protect", protect},
                 {"nonsense", nonsense}, {"data", data},
-                {"data64", data64},   {"prdata", data_of_process}, {"plenty", plenty_of_data}};
+                {"data64", data64},   {"prdata", data_of_process}, {"plenty", plenty_of_data},
+                {"hole", hole},         {"namespace", namespace}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use heapledger_e2e::c_programs::built;
 use heapledger_e2e::ledger::Stats;
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
@@ -159,6 +160,25 @@ fn nothing_is_left_of_what_did_not_fit() -> Result {
     check!(Path::new(&live).exists(), "the unfinished ledger is gone");
     let ran = on_a_small_disk(&scratch, "9m", &["recover", &live, "-o", "."])?.ok_or("no mount")?;
     check!(ran.status.success() && ran.out().contains("left: heapledger.leaky."), "{ran}");
+    Ok(())
+}
+
+/// What the history gave back, because blocks that live needed it more, is read by nobody: there is no room to have it back.
+#[test]
+fn what_was_freed_is_looked_up_where_there_is_no_room_any_more() -> Result {
+    const BY_HAND: &str = "LD_PRELOAD=$1 HEAPLEDGER=guard=light,dir=$PWD,history=20000 exec $2 hole";
+    let scratch = Scratch::new();
+    let program = shown(&built(&scratch, "gcc", "../guests/unusual.c", "unusual", &["-O1", "-pthread"])?);
+    let words = ["sh", "-c", BY_HAND, "sh", &shown(preload()), &program];
+    let Some(ran) = calling_on_a_small_disk(&scratch, "6m", &words)? else {
+        skip("a history without room", "no right to mount");
+        return Ok(());
+    };
+    check!(ran.status.success() && ran.out().starts_with("all freed\n"), "{ran}");
+    check!(
+        ran.err().matches("heap-buffer-overflow: 1 byte was written 0 bytes after the 40-byte block").count() == 4,
+        "{ran}"
+    );
     Ok(())
 }
 

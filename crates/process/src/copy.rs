@@ -5,6 +5,7 @@
 //! something is written before that. The header comes last, so that what is cut short is no ledger.
 #![forbid(unsafe_code)]
 
+use crate::history::FREED_COMMIT;
 use crate::ledger;
 use crate::private::Loan;
 use crate::section::Section;
@@ -26,8 +27,6 @@ const CHUNK_BYTES: usize = CHUNK_WORDS * 8;
 const LABEL_BYTES: usize = label_column::BYTES;
 /// How often an element that changes is looked at again.
 const TRIES_MAX: usize = 64;
-/// The word of a history entry that says that it is there.
-const FREED_COMMIT: usize = 4;
 /// The bits of a record's first word that are its number, plus 1.
 const NUMBER: u64 = NUMBER_MAX.wrapping_add(1);
 

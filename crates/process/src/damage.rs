@@ -250,7 +250,7 @@ fn recorded(shared: &Shared, address: u64) -> Option<Entry> {
         let first = index.wrapping_mul(RECORD_WORDS);
         section.word(first.wrapping_add(1)) & ADDRESS_MAX == address && section.word(first) != 0
     };
-    look::whole::<RECORD_WORDS>(section, (0..used).find(is_it)?, 0)
+    look::whole_record(section, (0..used).find(is_it)?)
 }
 
 /// `heap-buffer-overflow: 4 bytes were written 0 bytes after the 13-byte block at 0x55…, found when it was freed (process 77)`

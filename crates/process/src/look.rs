@@ -4,6 +4,7 @@
 
 use crate::access::{Access, Sign};
 use crate::cells::{self, Addresses as _};
+use crate::history::{CHUNK_ENTRIES, FREED_COMMIT};
 use crate::hooks;
 use crate::index::Index;
 use crate::ledger::CODEC;
@@ -11,7 +12,7 @@ use crate::section::Section;
 use crate::shared::Shared;
 use crate::sites::Sites;
 use crate::switch::Recording;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use heapledger_format::bytes::WordSize;
 use heapledger_format::record::{HISTORY_WORDS, Options, RECORD_WORDS};
 use heapledger_format::section::{module, pc, wide};
@@ -92,43 +93,76 @@ pub(crate) fn huge(shared: &Shared, number: u64) -> Option<u64> {
 
 /// Tells of each block that a thread has allocated since, and that is live.
 pub fn live_since(shared: &Shared, since: &Position, mut tell: impl FnMut(&Entry)) {
-    each::<RECORD_WORDS>(shared, SectionKind::Records, 0, since, &mut tell);
-}
-
-/// Tells of each block that a thread has allocated since, and that was freed, as far as the history reaches.
-pub fn freed_since(shared: &Shared, since: &Position, mut tell: impl FnMut(&Entry)) {
-    if shared.history.is_on() {
-        each::<HISTORY_WORDS>(shared, SectionKind::History, 4, since, &mut tell);
-    }
-}
-
-fn each<const WORDS: usize>(
-    shared: &Shared,
-    kind: SectionKind,
-    commit_at: usize,
-    since: &Position,
-    tell: &mut impl FnMut(&Entry),
-) {
-    let section = shared.ledger().section(kind);
+    let section = shared.ledger().section(SectionKind::Records);
     for index in 0..section.used().min(section.backed()) as usize {
-        let Some(entry) = whole::<WORDS>(section, index, commit_at) else { continue };
-        if entry.thread == Some(since.row) && entry.number >= since.number {
+        if let Some(entry) = whole_record(section, index).filter(|entry| is_since(entry, since)) {
             tell(&entry);
         }
     }
 }
 
-/// An element as a reader takes it, if it is there and does not change meanwhile.
-pub(crate) fn whole<const WORDS: usize>(section: &Section, index: usize, commit_at: usize) -> Option<Entry> {
-    let first = index.wrapping_mul(WORDS);
-    let commit = section.word(first.wrapping_add(commit_at));
+/// Tells of each block that a thread has allocated since, and that was freed, as far as the history reaches.
+pub fn freed_since(shared: &Shared, since: &Position, mut tell: impl FnMut(&Entry)) {
+    each_freed(shared, &mut |entry| {
+        if let Some(block) =
+            whole_freed(entry).and_then(|words| block_of(&words)).filter(|block| is_since(block, since))
+        {
+            tell(&block);
+        }
+    });
+}
+
+fn is_since(block: &Entry, since: &Position) -> bool {
+    block.thread == Some(since.row) && block.number >= since.number
+}
+
+/// How many entries the history has.
+pub(crate) fn history_entries(shared: &Shared) -> u64 {
+    let section = shared.ledger().section(SectionKind::History);
+    if shared.history.is_on() { section.used().min(section.backed()) } else { 0 }
+}
+
+/// Shows each entry of the history, which may be changing: see [`whole_freed`]. What was given back is not touched, for there may be no storage.
+pub(crate) fn each_freed(shared: &Shared, show: &mut dyn FnMut(&[AtomicU64; HISTORY_WORDS])) {
+    let Some(reader) = shared.history.reader() else { return };
+    let section = shared.ledger().section(SectionKind::History);
+    let used = history_entries(shared);
+    for chunk in 0..used.div_ceil(CHUNK_ENTRIES) {
+        if reader.may_read(chunk) {
+            let first = chunk.wrapping_mul(CHUNK_ENTRIES);
+            (first..used.min(first.wrapping_add(CHUNK_ENTRIES))).for_each(|index| show(section.element(index)));
+        }
+    }
+}
+
+/// An entry of the history as a reader takes it, if it is there and does not change meanwhile.
+pub(crate) fn whole_freed(entry: &[AtomicU64; HISTORY_WORDS]) -> Option<[u64; HISTORY_WORDS]> {
+    let commit = entry[FREED_COMMIT].load(Ordering::Acquire);
+    if commit == 0 {
+        return None;
+    }
+    let words = entry.each_ref().map(|word| word.load(Ordering::Acquire));
+    fence(Ordering::Acquire);
+    (entry[FREED_COMMIT].load(Ordering::Acquire) == commit && words[FREED_COMMIT] == commit).then_some(words)
+}
+
+/// The block of an entry of the history.
+pub(crate) fn block_of(freed: &[u64; HISTORY_WORDS]) -> Option<Entry> {
+    let [first, second, third, fourth, ..] = *freed;
+    Entry::unpack(&[first, second, third, fourth])
+}
+
+/// A record as a reader takes it, if it is there and does not change meanwhile.
+pub(crate) fn whole_record(section: &Section, index: usize) -> Option<Entry> {
+    let first = index.wrapping_mul(RECORD_WORDS);
+    let commit = section.word(first);
     if commit == 0 {
         return None;
     }
     let mut words = [0; RECORD_WORDS];
     section.copy_words(first, &mut words);
     fence(Ordering::Acquire);
-    let is_steady = section.word(first.wrapping_add(commit_at)) == commit;
+    let is_steady = section.word(first) == commit;
     Entry::unpack(&words).filter(|_| is_steady)
 }
 

@@ -13,7 +13,7 @@ use crate::certain;
 use crate::damage::KeptOfBlock;
 use crate::families::GivenBack;
 use crate::guarded::GUARD;
-use crate::look::{slot_of, whole};
+use crate::look::{self, slot_of};
 use crate::shared::Shared;
 use crate::{error_stack, errors, family};
 use core::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use heapledger_format::errors::{
     ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, Neighbour, StackTag, Whereabouts,
 };
 use heapledger_format::family::InheritedFree;
-use heapledger_format::record::{ADDRESS_MAX, HISTORY_WORDS, RECORD_WORDS, SIZE_ESCAPE};
+use heapledger_format::record::{ADDRESS_MAX, RECORD_WORDS, SIZE_ESCAPE};
 use heapledger_format::{Entry, FreedEntry, SectionKind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::{Found, Life};
 use heapledger_linux::{apart, syscall};
@@ -273,7 +273,7 @@ fn each_block(shared: &Shared, cell: u32, tell: &mut dyn FnMut(&Entry)) {
     let records = shared.ledger().section(SectionKind::Records);
     cells::each_slot(&shared.index, cell, &mut |slot| {
         if u64::from(slot.0) < records.used()
-            && let Some(mut entry) = whole::<RECORD_WORDS>(records, slot.0 as usize, 0)
+            && let Some(mut entry) = look::whole_record(records, slot.0 as usize)
         {
             shared.complete(&mut entry);
             tell(&entry);
@@ -293,46 +293,32 @@ fn freed_at(shared: &Shared, address: u64) -> Option<FreedEntry> {
 
 /// The entry of the history with the highest number whose block held an address.
 pub(crate) fn newest_freed(shared: &Shared, address: u64) -> Option<FreedEntry> {
-    if !shared.history.is_on() {
-        return None;
-    }
-    let section = shared.ledger().section(SectionKind::History);
-    let used = section.used().min(section.backed());
-    if !shared.errors.may_look_through(used, LOOKED_MAX) {
+    let used = look::history_entries(shared);
+    if used == 0 || !shared.errors.may_look_through(used, LOOKED_MAX) {
         return None;
     }
     let mut newest: Option<FreedEntry> = None;
-    for index in 0..used as usize {
-        let first = index.wrapping_mul(HISTORY_WORDS);
-        let inside = address.wrapping_sub(section.word(first.wrapping_add(1)) & ADDRESS_MAX);
-        if inside != 0 && inside >= section.word(first.wrapping_add(2)) & SIZE_ESCAPE {
-            continue;
+    look::each_freed(shared, &mut |entry| {
+        let [_, start, size, ..] = entry;
+        let inside = address.wrapping_sub(start.load(Ordering::Relaxed) & ADDRESS_MAX);
+        if inside != 0 && inside >= size.load(Ordering::Relaxed) & SIZE_ESCAPE {
+            return;
         }
-        if let Some(freed) = freed(shared, index)
+        let freed = look::whole_freed(entry).and_then(|words| {
+            let [_, _, _, _, end, by, time, wide] = words;
+            FreedEntry::unpack_end([end, by, time, wide], |_| true, || look::block_of(&words))
+        });
+        if let Some(freed) = freed
             && freed.block.address <= address
             && newest.is_none_or(|newest| newest.number < freed.number)
         {
             newest = Some(freed);
         }
-    }
+    });
     if newest.is_some() {
         shared.errors.has_found(used);
     }
     newest
-}
-
-/// An entry of the history as a reader takes it, if it is there and does not change meanwhile.
-fn freed(shared: &Shared, index: usize) -> Option<FreedEntry> {
-    const COMMIT: usize = 4;
-    let section = shared.ledger().section(SectionKind::History);
-    let block = whole::<HISTORY_WORDS>(section, index, COMMIT)?;
-    let mut words = [0; HISTORY_WORDS];
-    section.copy_words(index.wrapping_mul(HISTORY_WORDS), &mut words);
-    let [_, _, _, _, end, by, time, wide] = words;
-    let freed = FreedEntry::unpack_end([end, by, time, wide], |_| true, || Some(block))?;
-    // The first words are those of the same entry.
-    let again = whole::<HISTORY_WORDS>(section, index, COMMIT)?;
-    (again == block).then_some(freed)
 }
 
 /// Whether a record has this address, though no index leads to it.

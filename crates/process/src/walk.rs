@@ -8,13 +8,13 @@ use crate::heaps;
 use crate::hooks;
 use crate::index::Index;
 use crate::ledger::CODEC;
-use crate::look::whole;
+use crate::look::whole_record;
 use crate::marks::NotTold;
 use crate::section::Section;
 use crate::shared::Shared;
 use core::sync::atomic::Ordering;
 use heapledger_format::bytes::WordSize;
-use heapledger_format::record::{Options, RECORD_WORDS};
+use heapledger_format::record::Options;
 use heapledger_format::section::heap;
 use heapledger_format::{Entry, SectionKind, ThreadRow};
 use heapledger_recorder::backend::Slot;
@@ -178,7 +178,7 @@ fn facts(shared: &Shared, slot: Slot) -> Option<BlockFacts> {
     if u64::from(slot.0) >= records.used() {
         return None;
     }
-    let mut entry: Entry = whole::<RECORD_WORDS>(records, slot.0 as usize, 0)?;
+    let mut entry: Entry = whole_record(records, slot.0 as usize)?;
     shared.complete(&mut entry);
     let heap = u32::from(entry.heap.unwrap_or(0));
     let bytes = entry.size.unwrap_or(heapledger_format::record::SIZE_ESCAPE);
