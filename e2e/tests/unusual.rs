@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use heapledger_e2e::ledger::{Stats, read};
 use heapledger_e2e::process::{self, Ran};
 use heapledger_e2e::scratch::Scratch;
-use heapledger_e2e::tools::{command, heapledger, root};
-use heapledger_e2e::tracked::under_run;
-use heapledger_e2e::{Result, check};
+use heapledger_e2e::tools::{command, heapledger, preload, root};
+use heapledger_e2e::tracked::{recover, under_run};
+use heapledger_e2e::{Result, check, skip};
 
 const LEVELS: [&str; 4] = ["--guard=off", "--guard=light", "--guard=full", "--guard=page"];
 
@@ -145,6 +145,30 @@ fn a_program_that_limits_its_data_has_as_much_as_without_a_guard() -> Result {
         }
         unusual.does_with_children("data", level)?;
     }
+    Ok(())
+}
+
+/// Its ledger is its parent's.
+#[test]
+fn a_forked_child_of_the_same_number_finishes_no_ledger() -> Result {
+    const FIRST: [&str; 5] = ["--pid", "--fork", "--mount-proc", "sh", "-c"];
+    const BY_HAND: &str = "LD_PRELOAD=$1 HEAPLEDGER=dir=$2,at-exit=finish exec $3 namespace";
+    let unusual = Unusual::built()?;
+    for rights in [&[][..], &["-r"]] {
+        let mut unshare = command("unshare");
+        unshare.args(rights).args(FIRST).args([BY_HAND, "sh"]).arg(preload()).arg(unusual.scratch.live());
+        let ran = process::run(unshare.arg(&unusual.program).current_dir(unusual.scratch.work()))?;
+        if !ran.err().contains("unshare") && ran.out() != "no right\n" {
+            check!(ran.status.success() && ran.out() == "number 1\n", "{ran}");
+            // It ends without a word of its own.
+            let ledgers = recover(&unusual.scratch)?;
+            check!(ledgers.len() == 1, "{ledgers:?}");
+            let found = Stats::of(&ledgers[0])?.number("allocations");
+            check!(found >= 1001, "{found} blocks");
+            return Ok(());
+        }
+    }
+    skip("a child of the same number", "no right to make namespaces");
     Ok(())
 }
 

@@ -217,7 +217,7 @@ impl<'hook> Access<'hook> {
         let _signals = syscall::SignalsBlocked::new();
         let (pid, tid) = (syscall::getpid(), syscall::gettid());
         // A child that shares our memory (`vfork`) has its parent's word, who would go on with its state when it is gone, and so would others.
-        let is_ours = pid == 0 || shared.pid.load(Ordering::Relaxed) == pid;
+        let is_ours = pid == 0 || shared.switch.owner() == pid;
         if !is_ours && let Some(state) = shared.threads.by_tid(tid) {
             return Ok(state);
         }

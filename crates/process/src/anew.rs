@@ -31,7 +31,7 @@ pub fn begin_in_child(
     let phase = shared.phase.load(Ordering::Acquire);
     let has_begun = phase == Phase::On as u8 || phase == Phase::Off as u8;
     // A child that shares the parent's memory is entered like the parent, and one that was stopped is no child.
-    let is_child = !shared.switch.follows() && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
+    let is_child = !shared.switch.follows() && shared.switch.owner() == 0;
     let state = ThreadState::of_this_thread();
     let is_inside = state.is_some_and(ThreadState::is_guarded);
     if !has_begun || shared.ledger().mapping().is_none() || !is_child || is_inside {

@@ -5,7 +5,6 @@ use crate::family::ForkedChildren;
 use crate::shared::{Phase, Shared};
 use core::sync::atomic::Ordering;
 use heapledger_format::GlobalCounter;
-use heapledger_linux::syscall;
 
 /// Whether somebody will ask.
 pub fn is_wanted(shared: &Shared) -> bool {
@@ -17,7 +16,7 @@ pub fn is_wanted(shared: &Shared) -> bool {
 /// nothing there.
 pub fn note(shared: &Shared, status: i32) {
     // A forked child that has not begun may have forbidden itself all system calls but its last: it is not asked for its number.
-    let is_own = || shared.switch.follows() && shared.pid.load(Ordering::Relaxed) == syscall::getpid();
+    let is_own = || shared.switch.follows() && shared.switch.is_owned();
     if is_wanted(shared) && shared.ledger().mapping().is_some() && is_own() {
         let told = u64::from(status as u8).wrapping_add(1);
         shared.ledger().global(GlobalCounter::ExitStatus).store(told, Ordering::Relaxed);

@@ -40,7 +40,7 @@ fn ledger(shared: &Shared) -> Option<(&Ledger, bool)> {
     }
     let records = phase == Phase::On as u8 && shared.switch.follows();
     // After `vfork` it is the child that is limited, and the parent's memory that would be changed.
-    let is_another = records && shared.pid.load(Ordering::Relaxed) != syscall::getpid();
+    let is_another = records && !shared.switch.is_owned();
     let ledger = shared.ledger();
     (ledger.mapping().is_some() && !is_another).then_some((ledger, !records))
 }

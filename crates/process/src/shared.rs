@@ -151,8 +151,6 @@ pub struct Shared {
     pub(crate) phase: AtomicU8,
     /// What is recorded.
     pub switch: Switch,
-    /// The process that records.
-    pub(crate) pid: AtomicU32,
     pub(crate) clock: Clock,
     /// What is taken of the stack of a call that ends a block.
     pub(crate) free_depth: DepthInForce,
@@ -214,7 +212,6 @@ impl Shared {
         Shared {
             phase: AtomicU8::new(Phase::Unstarted as u8),
             switch: Switch::new(),
-            pid: AtomicU32::new(0),
             clock: Clock::new(),
             free_depth: DepthInForce::new(),
             ledger: Early::new(Ledger::new()),

@@ -162,7 +162,7 @@ pub fn stop(shared: &'static Shared, when: Stops) {
     }
     if !shared.switch.follows() {
         note_forked_child(shared);
-    } else if shared.pid.load(Ordering::Relaxed) == syscall::getpid() {
+    } else if shared.switch.is_owned() {
         // A child that shares our memory (`vfork`) has not spoken for us.
         shared.phase.store(Phase::Off as u8, Ordering::Release);
         if when == Stops::Early {
@@ -174,7 +174,7 @@ pub fn stop(shared: &'static Shared, when: Stops) {
 
 /// Whether this process began to record: not one that was forked from it.
 pub fn is_ours(shared: &Shared) -> bool {
-    shared.pid.load(Ordering::Relaxed) == syscall::getpid()
+    shared.switch.is_owned()
 }
 
 /// Removes the file of a ledger that is not written any more, if it is this process's own. Who has it open can read it still.
@@ -287,7 +287,7 @@ fn set_up(
     }
     shared.sampling.start_if(ledger, &settings);
     anchored::place(ledger, &id, &cwd);
-    shared.pid.store(syscall::getpid(), Ordering::Relaxed);
+    shared.switch.owns();
     if let Some(limit) = syscall::limit(syscall::LIMIT_ADDRESS_BYTES) {
         room::fit(ledger, Some(limit), false);
     }

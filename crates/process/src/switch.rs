@@ -20,7 +20,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use heapledger_linux::fork::ForkWord;
-use heapledger_linux::syscall::Errno;
+use heapledger_linux::syscall::{self, Errno};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,24 @@ impl Switch {
     /// In a forked child: goes on with the page of its parent's, where it reads off.
     pub(crate) fn take_from(&self, parents: &Switch) {
         self.word.take_from(&parents.word);
+    }
+
+    /// The calling process is the one that records, from its beginning on, and when recording has stopped.
+    pub(crate) fn owns(&self) {
+        self.word.note(syscall::getpid());
+    }
+
+    /// The number of the process that has begun to record; 0 in a forked child, which may have the same number in a namespace of its own.
+    pub(crate) fn owner(&self) -> u32 {
+        self.word.noted()
+    }
+
+    /// Whether the calling process has begun to record. A child that shares our memory (`vfork`) is told by its number.
+    pub(crate) fn is_owned(&self) -> bool {
+        match self.owner() {
+            0 => false,
+            owner => owner == syscall::getpid(),
+        }
     }
 
     /// What is recorded at this moment.

@@ -45,6 +45,24 @@ impl ForkWord {
         self.page.store(parents.page.load(Ordering::Acquire), Ordering::Release);
     }
 
+    /// A second word, which is 0 in children, too, and before it was set. Without a page nothing is kept.
+    pub fn note(&self, value: u32) {
+        if let Some(word) = self.second() {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    /// What the second word holds.
+    pub fn noted(&self) -> u32 {
+        self.second().map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn second(&self) -> Option<&AtomicU32> {
+        let page = self.page.load(Ordering::Acquire) as *const [AtomicU32; 2];
+        // SAFETY: as of the first word.
+        unsafe { page.as_ref() }.map(|[_, second]| second)
+    }
+
     #[inline(always)]
     fn word(&self) -> Option<&AtomicU32> {
         let page = self.page.load(Ordering::Acquire) as *const AtomicU32;
