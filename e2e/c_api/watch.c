@@ -2,6 +2,7 @@
  *
  *   refused    says the answer where there can be none
  *   counts     writes of each thread are counted, by a handler and by the watch
+ *   closed     its descriptors are closed and others have their numbers, which stay
  *   dies       nobody handles the signal, in a child that is not recorded
  *   told       nobody handles it, and the recorder tells who has written
  */
@@ -9,9 +10,11 @@
 #define HEAPLEDGER_WEAK
 #include "heapledger.h"
 #include "check.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -84,6 +87,44 @@ int main(int count, char **arguments) {
         CHECK(WIFSIGNALED(status));
         EQUAL(WTERMSIG(status), SIGTRAP);
         puts("died");
+        return 0;
+    }
+    if (!strcmp(what, "closed")) {
+        signal(SIGTRAP, trap);
+        for (int other = 0; other < 3; other++) {
+            char text[8] = "";
+            int fd = -1, again = -1;
+            closefrom(3);
+            watch = heapledger_watch((void *)word, 8);
+            CHECK(watch >= 0);
+            closefrom(3);
+            if (other == 0) {
+                FILE *file = tmpfile();
+                fd = fileno(file);
+                EQUAL(write(fd, "0123456", 7), 7);
+                EQUAL(lseek(fd, 0, SEEK_SET), 0);
+            } else if (other == 1) {
+                fd = eventfd(5, EFD_NONBLOCK);
+            } else {
+                again = heapledger_watch((void *)word, 8);
+                CHECK(again >= 0 && again != watch);
+            }
+            for (int number = 3; fd >= 0 && number < 20; number++) EQUAL(dup2(fd, number), number);
+            EQUAL(heapledger_unwatch(watch), 0);
+            for (int number = 3; fd >= 0 && number < 20; number++) CHECK(fcntl(number, F_GETFD) >= 0);
+            if (other == 0) {
+                EQUAL(read(fd, text, 7), 7);
+                EQUAL(strcmp(text, "0123456"), 0);
+            } else if (other == 1) {
+                EQUAL(read(fd, text, 8), 8);
+                EQUAL(text[0], 5);
+            } else {
+                *word = 1;
+                EQUAL(trapped, 1);
+                EQUAL(heapledger_unwatch(again), 1);
+            }
+        }
+        puts("closed");
         return 0;
     }
     if (!strcmp(what, "told")) {

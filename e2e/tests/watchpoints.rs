@@ -14,7 +14,9 @@ fn who_writes_to_a_watched_word_is_told_by_a_signal() -> Result {
     let program = built(&scratch, "gcc", "watch.c", "watch", &["-Wall", "-Wextra", "-Werror"])?;
     let alone = process::run(&mut command(&program))?.good()?.out();
     check!(alone == "absent\n", "{alone}");
-    for (what, expected) in [("refused", "refused\n"), ("counts", "counted\n"), ("dies", "died\n")] {
+    for (what, expected) in
+        [("refused", "refused\n"), ("counts", "counted\n"), ("closed", "closed\n"), ("dies", "died\n")]
+    {
         let (said, _) = recorded(&scratch, what, &[], &program, &[what])?;
         if said.starts_with("none: -10") {
             skip("watchpoints", said.trim());

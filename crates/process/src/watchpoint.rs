@@ -17,10 +17,11 @@ use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
 use heapledger_format::{TallyCounter, ThreadRow, Ticks};
+use heapledger_linux::apart;
 use heapledger_linux::context::Interrupted;
 use heapledger_linux::syscall::{self, Errno};
 use heapledger_linux::text::Text;
-use heapledger_linux::{apart, watchpoints};
+use heapledger_linux::watchpoints::{self, Event};
 
 /// At a time: as many as an x86 processor has.
 const WATCHES: usize = 4;
@@ -37,6 +38,7 @@ struct Watch {
     pid: AtomicU32,
     threads: AtomicU32,
     fds: [AtomicU32; THREADS],
+    ids: [AtomicU64; THREADS],
     /// What is or was watched: it stands when the watch has ended, for a thread that has just written.
     address: AtomicU64,
     bytes: AtomicU64,
@@ -48,6 +50,7 @@ static ALL: [Watch; WATCHES] = [const {
         pid: AtomicU32::new(0),
         threads: AtomicU32::new(0),
         fds: [const { AtomicU32::new(0) }; THREADS],
+        ids: [const { AtomicU64::new(0) }; THREADS],
         address: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
     }
@@ -73,13 +76,14 @@ impl Watch {
             if failed.is_some() {
                 return;
             }
-            let Some(place) = self.fds.get(count) else {
+            let (Some(fd), Some(id)) = (self.fds.get(count), self.ids.get(count)) else {
                 failed = Some(NotWatched::TooMany);
                 return;
             };
             match watchpoints::watch(thread, address, bytes) {
-                Ok(fd) => {
-                    place.store(fd as u32, Ordering::Relaxed);
+                Ok(event) => {
+                    fd.store(event.fd as u32, Ordering::Relaxed);
+                    id.store(event.id, Ordering::Relaxed);
                     count = count.wrapping_add(1);
                 }
                 // It has ended.
@@ -99,12 +103,9 @@ impl Watch {
     /// How many writes there were.
     fn end(&self) -> u64 {
         let mut writes = 0_u64;
-        for fd in self.fds.iter().take(self.threads.load(Ordering::Relaxed) as usize) {
-            let (fd, mut count) = (fd.load(Ordering::Relaxed) as usize, [0u8; 8]);
-            if syscall::read(fd, &mut count).is_ok() {
-                writes = writes.wrapping_add(u64::from_ne_bytes(count));
-            }
-            syscall::close(fd);
+        for (fd, id) in self.fds.iter().zip(&self.ids).take(self.threads.load(Ordering::Relaxed) as usize) {
+            let event = Event { fd: fd.load(Ordering::Relaxed) as usize, id: id.load(Ordering::Relaxed) };
+            writes = writes.wrapping_add(event.end().unwrap_or(0));
         }
         self.threads.store(0, Ordering::Relaxed);
         writes

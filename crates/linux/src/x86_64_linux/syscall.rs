@@ -11,8 +11,9 @@ mod files;
 mod signals;
 
 pub use files::{
-    FileIdentity, allocate, close, free_bytes, give_name, identify, make_directory, open, open_event, open_flag, read,
-    read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory, write, write_at,
+    FileIdentity, allocate, close, event_id, free_bytes, give_name, identify, make_directory, open, open_event,
+    open_flag, read, read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory,
+    write, write_at,
 };
 pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, exit, handle, handle_once, on_alternate_stack, raise};
 pub(crate) use signals::{block_signals, restore_signals};
@@ -59,6 +60,7 @@ pub(super) mod number {
     pub(in super::super) const RT_SIGACTION: usize = 13;
     pub(in super::super) const RT_SIGPROCMASK: usize = 14;
     pub(in super::super) const RT_SIGRETURN: usize = 15;
+    pub(in super::super) const IOCTL: usize = 16;
     pub(in super::super) const PREAD64: usize = 17;
     pub(in super::super) const PWRITE64: usize = 18;
     pub(in super::super) const MREMAP: usize = 25;

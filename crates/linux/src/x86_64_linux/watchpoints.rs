@@ -4,12 +4,35 @@
 use crate::syscall::{self, Result, open_flag};
 use crate::text;
 
+/// A thread that is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// The descriptor that it was given.
+    pub fd: usize,
+    /// Its number in the kernel.
+    pub id: u64,
+}
+
+impl Event {
+    /// Ends it; how many writes there were. `None` if the program has closed the descriptor, which may be of a file of its own by now: that is
+    /// left alone.
+    pub fn end(self) -> Option<u64> {
+        if syscall::event_id(self.fd) != Ok(self.id) {
+            return None;
+        }
+        let mut count = [0u8; 8];
+        let writes = syscall::read(self.fd, &mut count).map_or(0, |_| u64::from_ne_bytes(count));
+        syscall::close(self.fd);
+        Some(writes)
+    }
+}
+
 /// Watches the writes of a thread, and of those that it begins, to 1, 2, 4 or 8 bytes at an address that is a multiple of that. Each is followed by
-/// SIGTRAP at once. The descriptor by which that ends; it is read for how many there were.
+/// SIGTRAP at once. [`Event::end`] ends that.
 ///
 /// # Errors
 /// If the kernel will not (`EACCES`, `EPERM`), cannot (`ENOENT`, `EOPNOTSUPP`, `EINVAL` before Linux 5.13), or all registers for it are taken (`ENOSPC`).
-pub fn watch(thread: u32, address: u64, bytes: u64) -> Result<usize> {
+pub fn watch(thread: u32, address: u64, bytes: u64) -> Result<Event> {
     const BREAKPOINT: u64 = 5;
     const WRITES: u64 = 2;
     /// With the threads that are begun, not the kernel's own accesses, gone with exec, with the signal.
@@ -18,7 +41,12 @@ pub fn watch(thread: u32, address: u64, bytes: u64) -> Result<usize> {
     let mut attributes = [0u64; 16];
     let words = [BREAKPOINT | BYTES << 32, 0, 1, 0, 0, FLAGS, WRITES << 32, address, bytes];
     attributes.iter_mut().zip(words).for_each(|(place, word)| *place = word);
-    syscall::open_event(&attributes, thread)
+    let fd = syscall::open_event(&attributes, thread)?;
+    let id = syscall::event_id(fd);
+    if id.is_err() {
+        syscall::close(fd);
+    }
+    Ok(Event { fd, id: id? })
 }
 
 /// Names each thread of the process. Those that begin or end meanwhile are named or not.

@@ -48,6 +48,16 @@ pub fn open_event(attributes: &[u64; 16], thread: u32) -> Result<usize> {
     checked(number::PERF_EVENT_OPEN, [attributes.as_ptr() as usize, thread as usize, NONE, NONE, CLOSE_ON_EXEC, 0])
 }
 
+/// `PERF_EVENT_IOC_ID`.
+const EVENT_ID: usize = 0x8008_2407;
+
+/// The number of an event, which no other one has or will have. Of a descriptor that is no event's, an error.
+pub fn event_id(fd: usize) -> Result<u64> {
+    let mut id = 0u64;
+    checked(number::IOCTL, [fd, EVENT_ID, &raw mut id as usize, 0, 0, 0])?;
+    Ok(id)
+}
+
 /// Closes a descriptor that this crate opened.
 pub fn close(fd: usize) {
     let _ = checked(number::CLOSE, [fd, 0, 0, 0, 0, 0]);
