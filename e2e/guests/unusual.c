@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -432,8 +433,8 @@ static int filter(void)
     exit(0);
 }
 
-// Forbids itself one call that the C library does not make, and ends as programs do.
-static int forbid(int number)
+// Forbids itself one call that the C library does not make.
+static void put_on(int number)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -444,6 +445,12 @@ static int forbid(int number)
     free(opaque(malloc(100)));
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+// And ends as programs do.
+static int forbid(int number)
+{
+    put_on(number);
     for (int i = 0; i < 1000; i++)
         free(opaque(malloc(1000)));
     exit(0);
@@ -547,6 +554,72 @@ static int namespace(void)
     return 0;
 }
 
+// Of memory that the C library has given beside what was asked for.
+static void overrun(void)
+{
+    char *block = opaque(malloc(41));
+    ((volatile char *)block)[41] = 1;
+    free(block);
+}
+
+// How many lines of others than the program are read from what standard error has become, of which this is the other side.
+static int lines_after(int number, int other)
+{
+    char text[4096];
+    int lines = 0;
+    CHECK(dup2(number, 2) == 2);
+    overrun();
+    for (ssize_t count; (count = read(other, text, sizeof text)) > 0;)
+        for (ssize_t at = 0; at < count; at++)
+            lines += text[at] == '\n';
+    return lines;
+}
+
+static int lines_in(const char *name, int flags)
+{
+    int file = open(name, flags | O_CREAT | O_TRUNC, 0600), other = open(name, O_RDONLY);
+    CHECK(file >= 0 && other >= 0);
+    return lines_after(file, other);
+}
+
+// Standard error becomes what holds data, what others read, and what messages go to; and is again what it was.
+static void becomes(void)
+{
+    int first = dup(2), sockets[2], pipes[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0 && pipe2(pipes, O_NONBLOCK) == 0);
+    overrun();
+    dprintf(1, "data %d,", lines_in("data", O_RDWR));
+    dprintf(1, " socket %d,", lines_after(sockets[0], sockets[1]));
+    dprintf(1, " pipe %d,", lines_after(pipes[1], pipes[0]));
+    dprintf(1, " log %d\n", lines_in("log", O_WRONLY | O_APPEND));
+    close(2);
+    overrun();
+    CHECK(dup2(open("/dev/zero", O_RDWR), 2) == 2);
+    overrun();
+    CHECK(dup2(first, 2) == 2);
+    overrun();
+}
+
+static int standard_error(void)
+{
+    becomes();
+    pid_t child = fork();
+    if (child == 0) {
+        becomes();
+        _exit(0);
+    }
+    return status_of(child);
+}
+
+// Nobody may look at what standard error is.
+static int unseen(void)
+{
+    overrun();
+    put_on(SYS_fstat);
+    overrun();
+    return 0;
+}
+
 int main(int count, char **words)
 {
     static const struct {
@@ -558,7 +631,8 @@ int main(int count, char **words)
                 {"opens", opens},     {"draws", draws},   {"protect", protect},
                 {"nonsense", nonsense}, {"data", data},
                 {"data64", data64},   {"prdata", data_of_process}, {"plenty", plenty_of_data},
-                {"hole", hole},         {"namespace", namespace}};
+                {"hole", hole},         {"namespace", namespace},
+                {"becomes", standard_error}, {"unseen", unseen}};
     find_library();
     for (size_t i = 0; count == 2 && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(words[1], acts[i].word) == 0) {

@@ -48,6 +48,14 @@ impl Unusual {
         check!(ran.out() == plain.out(), "{word} with {level}: {ran}, and not {plain}");
         Ok(())
     }
+
+    /// What it does at `light`, where nobody reads the ledger meanwhile: lines tell of damage.
+    fn by_itself(&self, word: &str) -> Result<Ran> {
+        let settings = format!("guard=light,dir={}", self.scratch.live().display());
+        let mut run = command(&self.program);
+        run.arg(word).env("LD_PRELOAD", preload()).env("HEAPLEDGER", settings).current_dir(self.scratch.work());
+        process::run(&mut run)?.good()
+    }
 }
 
 fn losses(stats: &Stats, name: &str) -> u64 {
@@ -169,6 +177,25 @@ fn a_forked_child_of_the_same_number_finishes_no_ledger() -> Result {
         }
     }
     skip("a child of the same number", "no right to make namespaces");
+    Ok(())
+}
+
+/// A program's data, and those to whom it talks, are none of our business.
+#[test]
+fn lines_go_to_standard_error_and_what_else_is_for_messages() -> Result {
+    let unusual = Unusual::built()?;
+    let ran = unusual.by_itself("becomes")?;
+    check!(ran.out() == "data 0, socket 0, pipe 1, log 1\n".repeat(2), "{ran}");
+    check!(ran.err().matches("heap-buffer-overflow").count() == 4, "{ran}");
+    Ok(())
+}
+
+/// By what a filter kills for no line is written.
+#[test]
+fn no_program_dies_of_a_line() -> Result {
+    let unusual = Unusual::built()?;
+    let ran = unusual.by_itself("unseen")?;
+    check!(ran.err().matches("heap-buffer-overflow").count() == 1, "{ran}");
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::{next, signals};
 use heapledger_linux::{seccomp, syscall};
 use heapledger_process::exit_status;
 use heapledger_process::guarded::GUARD;
-use heapledger_process::{arenas, hooks, room, start};
+use heapledger_process::{arenas, complaints, hooks, room, start, watchpoint};
 
 /// A call of the C library, whichever of its names it has, with its arguments from the first on.
 enum Restriction {
@@ -132,12 +132,14 @@ pub(crate) extern "C" fn restricts(hook: usize, args: &[usize; 6]) -> usize {
         // What a forked child would do at its first call could be fatal then.
         Restriction::Filter { program } => {
             hooks::note_fork_for_good(&SHARED);
-            if !lets_record(program) {
-                makes_no_calls();
+            if let Some(filter) = filter_at(program) {
+                is_filtered(filter);
             }
         }
         Restriction::SystemCalls => {
             hooks::note_fork_for_good(&SHARED);
+            writes_no_lines();
+            ends_no_watches();
             makes_no_calls();
         }
         Restriction::Locks { flags } if flags & MCL_CURRENT != 0 => {
@@ -172,12 +174,38 @@ fn makes_no_calls() {
     }
 }
 
-/// Whether a filter that the program is about to put on lets us live. One that cannot be read the kernel will not take.
-fn lets_record(program: usize) -> bool {
+fn is_filtered(filter: &[seccomp::Instruction]) {
+    if !seccomp::lets_write_lines(filter) {
+        writes_no_lines();
+    }
+    if !seccomp::lets_end_watchpoints(filter) {
+        ends_no_watches();
+    }
+    if !seccomp::lets_record(filter) {
+        makes_no_calls();
+    }
+}
+
+/// The same of those by which a line is written.
+fn writes_no_lines() {
+    if !signals::is_borrowed() {
+        complaints::forbid();
+    }
+}
+
+/// The same of those by which a watchpoint ends.
+fn ends_no_watches() {
+    if !signals::is_borrowed() {
+        watchpoint::end_no_more();
+    }
+}
+
+/// A filter that the program is about to put on. One that cannot be read the kernel will not take.
+fn filter_at(program: usize) -> Option<&'static [seccomp::Instruction]> {
     const PAGE: usize = 4096;
     let (length_at, filter_at) = (program, program.wrapping_add(8));
     if program == 0 || !syscall::readable(length_at) || !syscall::readable(filter_at) {
-        return true;
+        return None;
     }
     // SAFETY: `struct sock_fprog`: both words were just found to be readable, and the kernel is about to read them.
     let (length, filter) =
@@ -186,10 +214,10 @@ fn lets_record(program: usize) -> bool {
     let bytes = length.wrapping_mul(size_of::<seccomp::Instruction>());
     let pages = (filter & !(PAGE - 1)..filter.saturating_add(bytes)).step_by(PAGE);
     if filter == 0 || !{ pages }.all(syscall::readable) {
-        return true;
+        return None;
     }
     // SAFETY: the bytes of so many instructions, each page of which can be read, and which the program leaves alone during its call.
-    seccomp::lets_record(unsafe { core::slice::from_raw_parts(filter as *const seccomp::Instruction, length) })
+    Some(unsafe { core::slice::from_raw_parts(filter as *const seccomp::Instruction, length) })
 }
 
 /// The soft limit that the program is about to set, if it can be read: the kernel will say what is wrong with it otherwise.

@@ -82,6 +82,8 @@ mod chosen;
 #[cfg(not(feature = "loom"))]
 pub mod code;
 #[cfg(not(feature = "loom"))]
+pub mod complaints;
+#[cfg(not(feature = "loom"))]
 mod copy;
 #[cfg(not(feature = "loom"))]
 pub mod damage;

@@ -16,6 +16,8 @@
 #![forbid(unsafe_code)]
 
 use crate::anchored;
+use crate::complaints;
+pub use crate::complaints::complain;
 use crate::depth_in_force;
 use crate::described;
 use crate::family::{self, ForkedChildren, Wanted};
@@ -121,6 +123,7 @@ impl NotStarted {
 /// If this process will not record, or does already.
 pub fn start(shared: &'static Shared, hooks: &Hooks, request: &Request) -> Result<(), NotStarted> {
     let mut starting = Starting::claim(&shared.phase).ok_or(NotStarted::Again)?;
+    complaints::note_standard_error();
     let _signals = syscall::SignalsBlocked::new();
     let begun = set_up(shared, &mut starting, hooks, request);
     match begun {
@@ -328,29 +331,6 @@ fn look_around(shared: &'static Shared, request: &Request, session: u64, is_told
     Ok(())
 }
 
-/// One line on standard error, only for what the person must know.
-pub fn complain(parts: &[&[u8]]) {
-    const STANDARD_ERROR: usize = 2;
-    // A write beyond the limit of file sizes would be a signal.
-    let file = syscall::identify(STANDARD_ERROR).ok().filter(|file| file.is_regular());
-    if file.is_some_and(|file| near_file_limit(file.bytes)) {
-        return;
-    }
-    let mut line = Text::<256>::new();
-    line.push(b"heapledger: ");
-    for part in parts {
-        line.push(part);
-    }
-    line.push(b"\n");
-    let _ = syscall::write(STANDARD_ERROR, line.bytes());
-}
-
-/// Whether a few lines more might make a file of this length too long for the process.
-fn near_file_limit(bytes: u64) -> bool {
-    const SPARE_BYTES: u64 = 4096; // others may write at the same time
-    syscall::limit(syscall::LIMIT_FILE_BYTES).is_some_and(|limit| bytes.saturating_add(SPARE_BYTES) > limit)
-}
-
 fn describe_heaps(ledger: &Ledger, names: &[&[u8]]) -> bool {
     names.iter().all(|name| {
         let name_at = ledger.enter(SectionKind::Strings, name);
@@ -441,7 +421,7 @@ fn note_child(mut path: Text<PATH_BYTES_MAX>, session: u64) {
     let flags =
         open_flag::WRITE | open_flag::CREATE | open_flag::APPEND | open_flag::NO_FOLLOW | open_flag::CLOSE_ON_EXEC;
     if let Ok(fd) = syscall::open(path.c_str(), flags, 0o600) {
-        if syscall::identify(fd).is_ok_and(|file| !near_file_limit(file.bytes)) {
+        if syscall::identify(fd).is_ok_and(|file| !complaints::near_file_limit(file.bytes)) {
             let _ = syscall::write(fd, line.bytes());
         }
         syscall::close(fd);

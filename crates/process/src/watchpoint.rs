@@ -12,7 +12,7 @@ use crate::state::ThreadState;
 use crate::sweep::Copied;
 use crate::unknown::{block_at, neighbours};
 use crate::{arenas, errors, faults, hooks, start, trapped, ways};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
 };
@@ -55,6 +55,15 @@ static ALL: [Watch; WATCHES] = [const {
         bytes: AtomicU64::new(0),
     }
 }; WATCHES];
+
+/// Nobody may ask whether a descriptor is a watch's still.
+static UNASKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on watches that end keep their descriptors: the program is about to put on a filter by which it would die of what that takes.
+#[cold]
+pub fn end_no_more() {
+    UNASKED.store(true, Ordering::Relaxed);
+}
 
 /// Why nothing is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +114,9 @@ impl Watch {
         let mut writes = 0_u64;
         for (fd, id) in self.fds.iter().zip(&self.ids).take(self.threads.load(Ordering::Relaxed) as usize) {
             let event = Event { fd: fd.load(Ordering::Relaxed) as usize, id: id.load(Ordering::Relaxed) };
-            writes = writes.wrapping_add(event.end().unwrap_or(0));
+            if !UNASKED.load(Ordering::Relaxed) {
+                writes = writes.wrapping_add(event.end().unwrap_or(0));
+            }
         }
         self.threads.store(0, Ordering::Relaxed);
         writes

@@ -5,7 +5,7 @@
 //! program would die of us.
 #![forbid(unsafe_code)]
 
-use super::syscall::{advice, number};
+use super::syscall::{self, advice, number};
 
 /// An instruction: its code, two bytes by how far to jump, and a number.
 pub type Instruction = [u8; 8];
@@ -13,8 +13,17 @@ pub type Instruction = [u8; 8];
 /// Most instructions that the kernel takes.
 pub const INSTRUCTIONS_MAX: usize = 4096;
 
-/// The calls that the recorder makes while it records, once it has begun. Addresses and lengths are left out: no filter looks at them.
-const NEEDED: [(usize, [usize; 3]); 25] = [
+/// A call's number, and its first arguments. Addresses and lengths are left out: no filter looks at them.
+type Made = (usize, [usize; 3]);
+
+/// By which a line is written on standard error, which is looked at before.
+const FOR_LINES: [Made; 3] = [(number::FSTAT, [2, 0, 0]), (number::READ, [2, 0, 0]), (number::WRITE, [2, 0, 0])];
+/// By which a watchpoint ends.
+const FOR_WATCHPOINTS: [Made; 3] =
+    [(number::IOCTL, [3, syscall::EVENT_ID, 0]), (number::READ, [3, 0, 0]), (number::CLOSE, [3, 0, 0])];
+
+/// The calls that the recorder makes while it records, once it has begun.
+const NEEDED: [Made; 25] = [
     (number::RT_SIGPROCMASK, [2, 0, 0]),
     (number::FUTEX, [0, 129, 1]),
     (number::MMAP, [0, 4096, 3]),
@@ -47,7 +56,21 @@ const NEEDED: [(usize, [usize; 3]); 25] = [
 
 /// Whether by a filter's own words none of the recorder's calls is fatal.
 pub fn lets_record(filter: &[Instruction]) -> bool {
-    NEEDED.iter().all(|(number, [first, second, third])| {
+    lets(filter, &NEEDED)
+}
+
+/// The same of a line on standard error.
+pub fn lets_write_lines(filter: &[Instruction]) -> bool {
+    lets(filter, &FOR_LINES)
+}
+
+/// The same of the end of a watchpoint.
+pub fn lets_end_watchpoints(filter: &[Instruction]) -> bool {
+    lets(filter, &FOR_WATCHPOINTS)
+}
+
+fn lets(filter: &[Instruction], calls: &[Made]) -> bool {
+    calls.iter().all(|(number, [first, second, third])| {
         let call = Call { number: *number as u32, arguments: [*first as u64, *second as u64, *third as u64, 0, 0, 0] };
         !call.judged_by(filter).is_some_and(is_fatal)
     })
@@ -188,6 +211,16 @@ mod tests {
             }
             assert!(lets_record(&allowing(&others, REFUSE)));
         }
+    }
+
+    #[test]
+    fn what_kills_a_line_or_the_end_of_a_watchpoint_is_seen() {
+        assert!(lets_write_lines(&[]) && lets_end_watchpoints(&[]));
+        let lines = [number::FSTAT, number::READ, number::WRITE].map(|number| number as u32);
+        assert!(lets_write_lines(&allowing(&lines, KILL)) && !lets_end_watchpoints(&allowing(&lines, KILL)));
+        assert!(!lets_write_lines(&allowing(&lines[1..], KILL)) && lets_write_lines(&allowing(&[], REFUSE)));
+        let ends = [number::IOCTL, number::READ, number::CLOSE].map(|number| number as u32);
+        assert!(lets_end_watchpoints(&allowing(&ends, KILL)) && !lets_end_watchpoints(&allowing(&ends[1..], KILL)));
     }
 
     #[test]

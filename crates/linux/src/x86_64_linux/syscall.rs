@@ -10,10 +10,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 mod files;
 mod signals;
 
+pub(super) use files::EVENT_ID;
 pub use files::{
-    FileIdentity, allocate, close, event_id, free_bytes, give_name, identify, make_directory, open, open_event,
-    open_flag, read, read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink, working_directory,
-    write, write_at,
+    FileIdentity, allocate, close, event_id, free_bytes, give_name, identify, is_write_only, make_directory, open,
+    open_event, open_flag, read, read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink,
+    working_directory, write, write_at,
 };
 pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, exit, handle, handle_once, on_alternate_stack, raise};
 pub(crate) use signals::{block_signals, restore_signals};
@@ -29,6 +30,8 @@ impl Errno {
     pub const EXIST: Errno = Errno(17);
     /// No such file or directory.
     pub const NOENT: Errno = Errno(2);
+    /// No such descriptor, or it is not open for that.
+    pub const BADF: Errno = Errno(9);
     /// No such process.
     pub const SRCH: Errno = Errno(3);
     /// No room in the file system.

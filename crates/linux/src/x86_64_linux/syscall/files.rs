@@ -49,7 +49,7 @@ pub fn open_event(attributes: &[u64; 16], thread: u32) -> Result<usize> {
 }
 
 /// `PERF_EVENT_IOC_ID`.
-const EVENT_ID: usize = 0x8008_2407;
+pub(in super::super) const EVENT_ID: usize = 0x8008_2407;
 
 /// The number of an event, which no other one has or will have. Of a descriptor that is no event's, an error.
 pub fn event_id(fd: usize) -> Result<u64> {
@@ -167,17 +167,37 @@ pub struct FileIdentity {
     pub mode: u32,
     /// Owner.
     pub uid: u32,
+    /// Of a device: its number.
+    pub stands_for: u64,
     /// Length.
     pub bytes: u64,
 }
 
 impl FileIdentity {
+    const TYPE: u32 = 0o170_000;
+
     /// Whether it is a plain file.
     pub fn is_regular(&self) -> bool {
-        const TYPE: u32 = 0o170_000;
-        const REGULAR: u32 = 0o100_000;
-        self.mode & TYPE == REGULAR
+        self.mode & Self::TYPE == 0o100_000
     }
+
+    /// Whether it is a pipe.
+    pub fn is_pipe(&self) -> bool {
+        self.mode & Self::TYPE == 0o010_000
+    }
+
+    /// Whether it is a terminal before which a person may sit, or what swallows all: not a serial line, at whose end may be a device.
+    pub fn is_terminal_or_null(&self) -> bool {
+        let major = self.stands_for >> 8 & 0xfff | self.stands_for >> 32 & 0xffff_f000;
+        let minor = self.stands_for & 0xff | self.stands_for >> 12 & 0xffff_ff00;
+        let is_it = matches!((major, minor), (1, 3) | (4, 0..=63) | (5, 0 | 1) | (136..=143, _));
+        self.mode & Self::TYPE == 0o020_000 && is_it
+    }
+}
+
+/// Whether a regular file is open for writing and nothing else. Nothing is read.
+pub fn is_write_only(fd: usize) -> bool {
+    read(fd, &mut []) == Err(Errno::BADF)
 }
 
 /// Asks what a descriptor stands for.
@@ -189,6 +209,7 @@ pub fn identify(fd: usize) -> Result<FileIdentity> {
         inode: stat[1],
         mode: stat[3] as u32,
         uid: (stat[3] >> 32) as u32,
+        stands_for: stat[5],
         bytes: stat[6],
     })
 }
