@@ -1,12 +1,17 @@
 // What programs do with pages of their own blocks, and with signals that say so: each word is one act. What it prints is the same with and without
 // a guard.
 #define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +153,27 @@ static void ready(void)
     printf("heaps %d\n", has);
 }
 
+// A system call beside a few is the end of it; and it writes past a block.
+static void shut(void)
+{
+    static struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_brk, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog all = {sizeof steps / sizeof *steps, steps};
+    char *volatile block = malloc(40);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all))
+        _exit(1);
+    block[40] = 1;
+    free(block);
+    free(malloc(100));
+    _exit(write(1, "shut in\n", 8) != 8);
+}
+
 int main(int count, char **words)
 {
     static const struct {
@@ -155,7 +181,7 @@ int main(int count, char **words)
         void (*act)(void);
     } acts[] = {
         {"stack", stack}, {"whole", whole}, {"kept", kept},   {"apart", apart},
-        {"jump", jump},   {"chain", chain}, {"ready", ready},
+        {"jump", jump},   {"chain", chain}, {"ready", ready}, {"shut", shut},
     };
     for (size_t i = 0; count > 1 && i < sizeof acts / sizeof *acts; i++) {
         if (strcmp(words[1], acts[i].word) == 0) {

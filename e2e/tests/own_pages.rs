@@ -55,6 +55,21 @@ fn a_handler_that_was_there_before_is_none_of_ours() -> Result {
     does("chain")
 }
 
+/// It would be the end of the program if the guard asked the kernel for anything when it finds that.
+#[test]
+fn a_program_that_shut_itself_in_may_be_wrong() -> Result {
+    let scratch = Scratch::new();
+    let program = built(&scratch)?;
+    let plain = process::run(command(&program).arg("shut"))?.good()?;
+    for level in LEVELS {
+        let (option, name) = (format!("--guard={level}"), level.replace(['/', '='], "-"));
+        let mut run = under_run(&scratch, &name, &[&option], &program, &["shut".to_owned()]);
+        let ran = process::run_within(&mut run, PATIENCE)?.good()?;
+        check!(ran.out() == plain.out(), "{level}: {ran}, and not {plain}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_child_need_not_have_all_of_its_parents_blocks() -> Result {
     let scratch = Scratch::new();

@@ -171,6 +171,7 @@ fn makes_no_calls() {
     // A child that borrows our memory (`vfork`) restricts nobody but itself.
     if !signals::is_borrowed() {
         GUARD.makes_no_calls();
+        syscall::make_no_calls();
     }
 }
 

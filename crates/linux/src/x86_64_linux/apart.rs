@@ -94,7 +94,7 @@ extern "C" fn work_on(work: &mut Work) {
 #[cold]
 #[inline(never)]
 pub fn run(mut work: Work) {
-    if is_here() {
+    if is_here() || !syscall::may_be_asked() {
         return work();
     }
     // By hand: a value that restores them when it is dropped takes twice the room on the program's stack.

@@ -16,8 +16,11 @@ pub use files::{
     open_event, open_flag, read, read_at, read_directory, read_link, rename, set_length, symbolic_link, unlink,
     working_directory, write, write_at,
 };
-pub use signals::{SIGNAL_ABORT, SignalsBlocked, abort, action, exit, handle, handle_once, on_alternate_stack, raise};
-pub(crate) use signals::{block_signals, restore_signals};
+pub use signals::{
+    SIGNAL_ABORT, SignalsBlocked, abort, action, exit, getpid, handle, handle_once, make_no_calls, on_alternate_stack,
+    raise,
+};
+pub(crate) use signals::{block_signals, may_be_asked, restore_signals};
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,11 +310,6 @@ pub fn gettid() -> u32 {
     checked(number::GETTID, [0; 6]).unwrap_or(0) as u32
 }
 
-/// Id of the calling process.
-pub fn getpid() -> u32 {
-    checked(number::GETPID, [0; 6]).unwrap_or(0) as u32
-}
-
 /// Id of the parent process.
 pub fn getppid() -> u32 {
     checked(number::GETPPID, [0; 6]).unwrap_or(0) as u32
@@ -362,6 +360,9 @@ pub fn is_mapped(address: usize) -> bool {
 /// # Errors
 /// [`Errno::FAULT`] if not all of it can be read; others if the kernel does not do this for us.
 pub fn copy_memory(address: usize, into: &mut [u64]) -> Result<()> {
+    if !may_be_asked() {
+        return Err(Errno::FAULT);
+    }
     let bytes = size_of_val(into);
     let (to, from) = ([into.as_mut_ptr() as usize, bytes], [address, bytes]);
     // By the calling thread's number: the process's own is that of its first thread, which may have ended and have no memory any more.

@@ -2,8 +2,9 @@
 //!
 //! A room with `unsafe`: has the kernel call a function.
 
-use super::{Result, call, checked, getpid, gettid, number};
+use super::{Result, call, checked, gettid, number};
 use crate::apart;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What a process sends itself when it gives up.
 pub const SIGNAL_ABORT: usize = 6;
@@ -52,6 +53,28 @@ pub fn raise(signal: usize) {
     let _ = checked(number::TGKILL, [getpid() as usize, gettid() as usize, signal, 0, 0, 0]);
 }
 
+/// The program would die of a system call of ours.
+static NO_CALLS: AtomicBool = AtomicBool::new(false);
+/// The process's number, from before.
+static PID: AtomicU32 = AtomicU32::new(0);
+
+/// From now on the kernel is asked for nothing that can be left: signals are not blocked, and memory that may not be there is not looked at.
+pub fn make_no_calls() {
+    PID.store(getpid(), Ordering::Relaxed);
+    NO_CALLS.store(true, Ordering::SeqCst);
+}
+
+/// Id of the calling process; where the kernel may not be asked any more what it was before, of a forked child its parent's.
+pub fn getpid() -> u32 {
+    if may_be_asked() { checked(number::GETPID, [0; 6]).unwrap_or(0) as u32 } else { PID.load(Ordering::Relaxed) }
+}
+
+/// Whether the kernel may be asked for such.
+#[inline(always)]
+pub(crate) fn may_be_asked() -> bool {
+    !NO_CALLS.load(Ordering::Relaxed)
+}
+
 /// Signals of the calling thread, to be restored.
 pub struct SignalsBlocked {
     old: u64,
@@ -79,7 +102,7 @@ impl SignalsBlocked {
     #[inline(always)]
     pub fn new() -> Self {
         // On a stack of ours they are already.
-        let mut blocked = SignalsBlocked { old: 0, by_us: !apart::is_here() };
+        let mut blocked = SignalsBlocked { old: 0, by_us: !apart::is_here() && may_be_asked() };
         if blocked.by_us {
             block_signals(&mut blocked.old);
         }
