@@ -5,8 +5,9 @@
 //! not called. What the program sets is noted here, and what it asks for is told from here. Where it has no handler, the blocks are looked
 //! at a last time and the usual thing happens, at the same instruction: registers and core dump are those of the fault.
 //!
-//! The kernel ends a program that faults while the signal is blocked. So neither signal is ever blocked: they are left out of the masks
-//! that the program sets, for threads and for its handlers.
+//! The kernel ends a program that faults while the signal is blocked. So where pages are closed neither signal is ever blocked: they are left
+//! out of the masks that the program sets, for threads and for its handlers. At other levels there are no faults but the program's, and what it
+//! blocks or ignores is as it says.
 //!
 //! The replaced functions come here only at a guard level: [`instead`] is asked by their stubs whom to jump to.
 
@@ -89,6 +90,11 @@ pub(crate) fn is_borrowed() -> bool {
     GUARD.makes_calls() && OWNER.is_borrowed()
 }
 
+/// What is left out of the program's masks.
+fn never_blocked() -> u64 {
+    if GUARD.has_closed_pages() { FAULT_BITS } else { 0 }
+}
+
 fn own(signal: c_int) -> Option<&'static Own> {
     FAULTS.iter().zip(&OWN).find(|(own, _)| **own == signal).map(|(_, own)| own)
 }
@@ -104,10 +110,20 @@ pub(crate) fn begin() {
         own.mask.store(mask, Ordering::Relaxed);
         own.restorer.store(restorer as usize, Ordering::Relaxed);
         let flags = front_flags(handler as usize, flags as c_int);
+        if is_left_to_kernel(handler as usize) {
+            continue;
+        }
         // SAFETY: `front` bears being called in the middle of anything, and goes on with whatever is usual.
-        unsafe { syscall::handle(*signal as usize, front as *const () as usize, flags as u32, mask & !FAULT_BITS) };
+        unsafe {
+            syscall::handle(*signal as usize, front as *const () as usize, flags as u32, mask & !never_blocked())
+        };
     }
     IS_ON.store(true, Ordering::Release);
+}
+
+/// A signal that is ignored stays so in what the program becomes by `exec`, or starts: only where nobody waits for faults.
+fn is_left_to_kernel(handler: usize) -> bool {
+    handler == IGNORE && !GUARD.has_closed_pages()
 }
 
 /// The flags with which we stand before a handler that has these.
@@ -182,12 +198,15 @@ extern "C" fn sigaction(signal: c_int, action: *const Action, old: *mut Action) 
 
 /// Notes what the program wants, and has ourselves called in that way.
 fn put(signal: c_int, own: &Own, wanted: &Action) -> c_int {
-    let front = Action {
+    let mut front = Action {
         handler: front as *const () as usize,
-        mask: wanted.mask & !FAULT_BITS,
+        mask: wanted.mask & !never_blocked(),
         flags: front_flags(wanted.handler, wanted.flags),
         ..*wanted
     };
+    if is_left_to_kernel(wanted.handler) {
+        front = *wanted;
+    }
     // What we jump to is known before we are called for it.
     own.mask.store(wanted.mask, Ordering::Relaxed);
     own.flags.store(wanted.flags | SA_RESTORER, Ordering::Relaxed);
@@ -204,7 +223,7 @@ fn put(signal: c_int, own: &Own, wanted: &Action) -> c_int {
 fn of_another(signal: c_int, wanted: Option<Action>, old: *mut Action, is_borrowed: bool) -> c_int {
     let left_out = usize::try_from(signal).ok().and_then(|signal| LEFT_OUT.get(signal));
     let known = left_out.map_or(0, |bits| bits.load(Ordering::Relaxed));
-    let shortened = wanted.map(|wanted| Action { mask: wanted.mask & !FAULT_BITS, ..wanted });
+    let shortened = wanted.map(|wanted| Action { mask: wanted.mask & !never_blocked(), ..wanted });
     let action = shortened.as_ref().map_or(core::ptr::null(), |action| &raw const *action);
     let result = set(signal, action, old);
     if result == 0 {
@@ -273,11 +292,11 @@ extern "C" fn mask<const HOOK: usize>(how: c_int, wanted: *const u64, old: *mut 
             )
         }
     };
-    if wanted.is_null() || how == SIG_UNBLOCK {
+    if wanted.is_null() || how == SIG_UNBLOCK || never_blocked() == 0 {
         return call(wanted);
     }
     // SAFETY: the program says where it has it.
-    let shortened = [unsafe { wanted.read() } & !FAULT_BITS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let shortened = [unsafe { wanted.read() } & !never_blocked(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     call(&raw const shortened as *const u64)
 }
 

@@ -198,6 +198,11 @@ impl Guard {
         self.new_level.load(Ordering::Relaxed) != Level::Off as u8 && !self.is_quiet.load(Ordering::Relaxed)
     }
 
+    /// Whether pages may be closed beside blocks.
+    pub fn has_closed_pages(&self) -> bool {
+        self.level.load(Ordering::Relaxed) >= Level::Page as u8
+    }
+
     /// Whether new blocks get closed pages.
     #[inline(always)]
     pub(crate) fn closes_pages(&self) -> bool {
