@@ -11,15 +11,19 @@ pub(crate) struct Bounds {
     stretches: Vec<Option<(u64, u64)>>,
     /// For each address the last start of a symbol whose size covers it.
     covers: Vec<Option<u64>>,
+    /// So many addresses may yet be found to be covered: where symbols lie over each other, all of them by each.
+    steps_left: usize,
 }
 
 impl Bounds {
-    pub(crate) fn around(addresses: &[u64]) -> Bounds {
+    /// `symbols`: so many it will be shown.
+    pub(crate) fn around(addresses: &[u64], symbols: usize) -> Bounds {
         let mut wanted = addresses.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
         let (stretches, covers) = (vec![None; wanted.len() + 1], vec![None; wanted.len()]);
-        Bounds { wanted, stretches, covers }
+        let steps_left = symbols.saturating_mul(4).saturating_add(STEPS_MAX.saturating_mul(wanted.len()));
+        Bounds { wanted, stretches, covers, steps_left }
     }
 
     /// The stretch that a start is in: also the first address that it does not lie behind.
@@ -27,14 +31,18 @@ impl Bounds {
         self.wanted.partition_point(|address| *address < start)
     }
 
-    /// The addresses that a symbol covers, and what is known of these. The first one lies at `place`, if there is any.
-    fn covered(&mut self, place: usize, start: u64, size: u64) -> impl Iterator<Item = &mut Option<u64>> {
-        let addresses = self.wanted.iter().skip(place).zip(self.covers.iter_mut().skip(place));
-        addresses.take_while(move |(address, _)| **address - start < size).map(|(_, cover)| cover)
+    /// What is known of the addresses that a symbol covers. The first one lies at `place`, if there is any.
+    fn covered(&mut self, place: usize, start: u64, size: u64) -> &mut [Option<u64>] {
+        let count = self.wanted[place..].partition_point(|address| *address - start < size);
+        self.steps_left = self.steps_left.saturating_sub(count);
+        &mut self.covers[place..place + count]
     }
 
-    /// Those that are to be kept, once it has seen all.
-    pub(crate) fn starts(&self) -> Starts {
+    /// Those that are to be kept, once it has seen all. `None` if it has not: it would have taken too long.
+    pub(crate) fn starts(&self) -> Option<Starts> {
+        if self.steps_left == 0 {
+            return None;
+        }
         let mut last = None;
         let lasts = self.stretches.iter().map(|stretch| {
             last = stretch.map(|(_, last)| last).or(last);
@@ -48,15 +56,18 @@ impl Bounds {
         let mut starts: Vec<u64> = spans.iter().flat_map(|(cover, last)| [*cover, *last]).chain(firsts).collect();
         starts.sort_unstable();
         starts.dedup();
-        Starts { counts: vec![0; starts.len()], starts, spans, symbols: Vec::new() }
+        Some(Starts { counts: vec![0; starts.len()], starts, spans, symbols: Vec::new() })
     }
 }
 
 impl Choice for Bounds {
     fn may_matter(&mut self, start: u64, size: u64) -> bool {
+        if self.steps_left == 0 {
+            return false;
+        }
         let place = self.place(start);
         let is_bound = self.stretches[place].is_none_or(|(first, last)| start < first || last < start);
-        is_bound || self.covered(place, start, size).any(|cover| cover.is_none_or(|cover| cover < start))
+        is_bound || self.covered(place, start, size).iter().any(|cover| cover.is_none_or(|cover| cover < start))
     }
 
     fn take(&mut self, symbol: Symbol) {
@@ -64,7 +75,7 @@ impl Choice for Bounds {
         let place = self.place(start);
         let (first, last) = self.stretches[place].unwrap_or((start, start));
         self.stretches[place] = Some((first.min(start), last.max(start)));
-        self.covered(place, start, size).for_each(|cover| *cover = (*cover).max(Some(start)));
+        self.covered(place, start, size).iter_mut().for_each(|cover| *cover = (*cover).max(Some(start)));
     }
 }
 

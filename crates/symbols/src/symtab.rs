@@ -106,9 +106,9 @@ impl SymbolTable {
         if all > SYMBOLS_MAX || all / SYMBOLS_PER_ADDRESS < addresses.len() {
             return None;
         }
-        let mut bounds = Bounds::around(addresses);
+        let mut bounds = Bounds::around(addresses, all);
         choose(images, &mut bounds);
-        let mut starts = bounds.starts();
+        let mut starts = bounds.starts()?;
         let tables = choose(images, &mut starts);
         Some(SymbolTable::of(starts.symbols()?, tables, images))
     }
@@ -368,9 +368,9 @@ mod tests {
             };
             let symbols: Vec<Symbol> = (0..count).map(&mut symbol).collect();
             let wanted: Vec<u64> = (0..1 + next(12)).map(|_| next(room + 20)).collect();
-            let mut bounds = Bounds::around(&wanted);
+            let mut bounds = Bounds::around(&wanted, symbols.len());
             show(&symbols, &mut bounds);
-            let mut starts = bounds.starts();
+            let Some(mut starts) = bounds.starts() else { continue };
             show(&symbols, &mut starts);
             let Some(few) = starts.symbols() else { continue };
             short += usize::from(few.len() < symbols.len());
@@ -381,6 +381,22 @@ mod tests {
             }
         }
         assert!(short > 1000, "{short} tables were made shorter");
+    }
+
+    /// Each of them covers all addresses, and is nearer to them than those before.
+    #[test]
+    fn symbols_over_each_other_do_not_take_for_ever() {
+        const END: u64 = 1 << 20;
+        let wanted: Vec<u64> = (END - 4096..END).collect();
+        let is_shown = |count: u64| {
+            let rank = Rank { is_label: false, binding: Binding::Global };
+            let symbol = |start| Symbol { start, rank, size: Reverse(END - start), table: 0, name: 0 };
+            let symbols: Vec<Symbol> = (1..=count).map(symbol).collect();
+            let mut bounds = Bounds::around(&wanted, symbols.len());
+            show(&symbols, &mut bounds);
+            bounds.starts().is_some()
+        };
+        assert_eq!((is_shown(100), is_shown(20_000)), (true, false));
     }
 
     #[test]
