@@ -52,6 +52,8 @@ pub(crate) fn begin(is_late: bool) {
         start::complain(&[b"no memory for the guard: blocks are not guarded"]);
         return;
     }
+    // Who takes blocks asks for each whether it is guarded.
+    GUARD.guards_new();
     PERIODIC.start(wanted.check_every);
     // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
     unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
