@@ -188,7 +188,7 @@ fn take_off(address: usize, said: (usize, usize), at: FoundAt, called: Kind) -> 
 #[inline(never)]
 fn unknown(address: usize, (size, align): (usize, usize)) -> Option<Given> {
     if is_no_block(address) {
-        damage::say_wrong_free(&SHARED, address);
+        damage::say_wrong_free(&SHARED, address, false);
         return None;
     }
     Some(Given { address, size, align })
@@ -264,7 +264,7 @@ pub(crate) unsafe extern "C-unwind" fn realloc(
     new_size: usize,
 ) -> *mut u8 {
     let Some(old) = bytes_of(block.addr(), size) else {
-        damage::say_wrong_free(&SHARED, block.addr());
+        damage::say_wrong_free(&SHARED, block.addr(), true);
         return ptr::null_mut();
     };
     // SAFETY: the caller's; the alignment stays.

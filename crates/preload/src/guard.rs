@@ -93,6 +93,10 @@ pub(crate) fn begin() {
     }
     PERIODIC.start(wanted.check_every);
     next::look_who_watches();
+    // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
+    unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
+    signals::begin();
+    GUARD.guards_new();
     if GUARD.has_arena() && next::is_glibc() {
         // It makes itself ready in its first call, without a lock: with threads that would be too late, when no more blocks come from here.
         takes(real(Hook::Free), gives(real(Hook::Malloc), 1));
@@ -100,9 +104,6 @@ pub(crate) fn begin() {
     if GUARD.has_arena() {
         crate::judging::begin();
     }
-    // SAFETY: it calls nothing of the program's nor of the C library's, and waits for nobody without bound.
-    unsafe { syscall::handle_once(syscall::SIGNAL_ABORT, aborted) };
-    signals::begin();
 }
 
 /// Puts the layer's functions before the allocator's: first those that take blocks, so that no thread has one that another way leads past us.
@@ -121,7 +122,6 @@ fn put_layer() {
     needed(true).for_each(|(hook, function)| next::put_before(hook, function as usize));
     next::look_who_watches();
     needed(false).for_each(|(hook, function)| next::put_before(hook, function as usize));
-    GUARD.guards_new();
 }
 
 /// The program ends: a last look at all blocks that are still there; in a forked child that is recorded by itself at those of its
@@ -366,7 +366,7 @@ fn open(address: usize) {
 fn unknown(address: usize) -> Option<usize> {
     let only_ours = || others::is_glibc() && others::all_call_us() && hooks::sees_all_frees(&SHARED);
     if GUARD.is_no_block(only_ours) {
-        damage::say_wrong_free(&SHARED, address);
+        damage::say_wrong_free(&SHARED, address, false);
         return None;
     }
     Some(address)

@@ -305,7 +305,7 @@ pub fn free(shared: &'static Shared, address: usize, called: Kind, at: FoundAt) 
     match freed {
         Ok(()) => true,
         Err(NotFreed::Again(_) | NotFreed::Interior(_) | NotFreed::NotOurs) => {
-            damage::say_wrong_free(shared, address);
+            damage::say_wrong_free(shared, address, at == FoundAt::Realloc);
             false
         }
     }

@@ -6,7 +6,7 @@ use crate::breaks::heapledger_error;
 use crate::periodic::PERIODIC;
 use crate::shared::Shared;
 use crate::unknown::{neighbours, newest_freed};
-use crate::{errors, family, hooks, look, start};
+use crate::{arenas, errors, family, hooks, look, start};
 use core::sync::atomic::Ordering;
 use heapledger_format::errors::{
     Direction, ErrorEntry, ErrorKind, ErrorStack, FoundAt, FoundBy, StackTag, Whereabouts,
@@ -14,7 +14,7 @@ use heapledger_format::errors::{
 use heapledger_format::guard::Kept;
 use heapledger_format::record::{ADDRESS_MAX, RECORD_WORDS};
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
-use heapledger_guard::{Checked, Damage, HEADER_BYTES, Memory, Region, TAIL_BYTES};
+use heapledger_guard::{Checked, Damage, Found, HEADER_BYTES, Life, Memory, Region, TAIL_BYTES};
 use heapledger_linux::text::Text;
 use heapledger_linux::{apart, syscall};
 use heapledger_unwind::Registers;
@@ -290,18 +290,34 @@ fn say(found: &FoundDamage) {
     start::complain(&[line.bytes()]);
 }
 
-/// A block could not be freed, because none begins there that is live: a line, where nobody reads the ledger, who is told by the recorder.
+/// A block could not be freed, or resized, because none begins there that is live: a line, where nobody reads the ledger, who is told by the
+/// recorder.
 #[cold]
 #[inline(never)]
-pub fn say_wrong_free(shared: &'static Shared, address: usize) {
+pub fn say_wrong_free(shared: &'static Shared, address: usize, is_resized: bool) {
     let is_followed = hooks::follows(shared);
     if !is_followed {
         count_apart(shared, TallyCounter::ErrorsUnrecorded);
     }
     if !(is_followed && shared.settings().guard.has_reader) {
         let mut line = Text::<200>::new();
-        line.push(b"bad-free: no live block begins at 0x").push_hex(address as u64);
-        line.push(b", nothing was freed (process ").push_number(u64::from(syscall::getpid())).push(b")");
+        // What waits is known in forked children, too.
+        let waits = |block: &Found| block.offset == 0 && block.life == Life::Freed;
+        let freed = arenas::lookup(address as u64).filter(waits);
+        let kind = match freed {
+            _ if is_resized => ErrorKind::BadRealloc,
+            Some(_) => ErrorKind::DoubleFree,
+            None => ErrorKind::BadFree,
+        };
+        line.push(kind.name().as_bytes());
+        match freed {
+            Some(block) => line.push(b": the block of ").push_number(block.size).push(b" bytes was freed before at 0x"),
+            None => line.push(b": no live block begins at 0x"),
+        };
+        line.push_hex(address as u64)
+            .push(b", nothing was freed (process ")
+            .push_number(u64::from(syscall::getpid()))
+            .push(b")");
         start::complain(&[line.bytes()]);
         errors::halt_if_asked(shared);
     }

@@ -83,7 +83,7 @@ fn resize(address: usize, size: usize, called: Kind) -> usize {
 /// A block of the guard's own memory is resized: it always moves, so that what still points to it is found out.
 fn move_away(address: usize, size: usize, called: Kind) -> usize {
     let Some(old) = arenas::usable(address) else {
-        damage::say_wrong_free(&SHARED, address);
+        damage::say_wrong_free(&SHARED, address, true);
         return 0;
     };
     let new = if size == 0 && next::is_glibc() { 0 } else { malloc(size) };
