@@ -1,6 +1,7 @@
 //! Running a program with the tracker: under `heapledger run`, or preloaded by hand.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -64,17 +65,21 @@ pub fn killed(
     let mut command = under_run(scratch, "x", options, &program, &arguments);
     let tracked = process::start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
     let begun = Instant::now();
+    let victim = fs::canonicalize(&program).map_err(|error| error.to_string())?;
+    // On a loaded machine it is `run` itself for long, as far as that is between fork and exec.
+    let is_it = |pid: &u32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program == victim);
     let pid = loop {
-        match process::children(tracked.pid()).first() {
-            Some(pid) => break *pid,
+        match process::children(tracked.pid()).into_iter().find(is_it) {
+            Some(pid) => break pid,
             None if begun.elapsed() > process::PATIENCE => return Err("run starts no program".to_owned()),
             None => thread::sleep(Duration::from_millis(1)),
         }
     };
     thread::sleep(after);
     process::kill(pid.into(), "KILL")?;
-    tracked.finish(process::PATIENCE)?;
-    Ok(scratch.path("x.hl"))
+    let ran = tracked.finish(process::PATIENCE)?;
+    let ledger = scratch.path("x.hl");
+    if ledger.exists() { Ok(ledger) } else { Err(format!("there is no ledger: {ran}")) }
 }
 
 /// Runs it, and checks that nothing is left behind but the finished ledger.
