@@ -1,6 +1,6 @@
 //! Programs that close pages of their own blocks, jump into blocks, or have handlers for that: `e2e/guests/closed.c`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use heapledger_e2e::guard::told;
 use heapledger_e2e::process::{self, PATIENCE};
@@ -19,19 +19,23 @@ fn built(scratch: &Scratch) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// It ends as without us, with the same words, and nothing is found.
+/// It ends as without us, with the same words; its ledger.
+fn says_the_same(scratch: &Scratch, program: &Path, word: &str, level: &str) -> Result<PathBuf> {
+    let plain = process::run(command(program).arg(word))?.good()?;
+    let (option, words) = (format!("--guard={level}"), [word.to_owned()]);
+    let name = format!("{word}-{}", level.replace(['/', '='], "-"));
+    let mut run = under_run(scratch, &name, &[&option, "--errors=quiet"], program, &words);
+    let ran = process::run_within(&mut run, PATIENCE)?.good()?;
+    check!(ran.out() == plain.out() && !plain.out().is_empty(), "{word} at {level}: {ran}, and not {plain}");
+    Ok(scratch.path(&format!("{name}.hl")))
+}
+
+/// The same at each level, and nothing is found.
 fn does(word: &str) -> Result {
     let scratch = Scratch::new();
     let program = built(&scratch)?;
-    let plain = process::run(command(&program).arg(word))?.good()?;
     for level in LEVELS {
-        let option = format!("--guard={level}");
-        let words = [word.to_owned()];
-        let name = format!("{word}-{}", level.replace(['/', '='], "-"));
-        let mut run = under_run(&scratch, &name, &[&option], &program, &words);
-        let ran = process::run_within(&mut run, PATIENCE)?.good()?;
-        check!(ran.out() == plain.out(), "{word} at {level}: {ran}, and not {plain}");
-        let errors = told::errors(&scratch.path(&format!("{name}.hl")))?;
+        let errors = told::errors(&says_the_same(&scratch, &program, word, level)?)?;
         check!(errors.is_empty(), "{word} at {level}: {errors:#?}");
     }
     Ok(())
@@ -60,14 +64,7 @@ fn a_handler_that_was_there_before_is_none_of_ours() -> Result {
 fn a_program_that_shut_itself_in_may_be_wrong() -> Result {
     let scratch = Scratch::new();
     let program = built(&scratch)?;
-    let plain = process::run(command(&program).arg("shut"))?.good()?;
-    for level in LEVELS {
-        let (option, name) = (format!("--guard={level}"), level.replace(['/', '='], "-"));
-        let mut run = under_run(&scratch, &name, &[&option], &program, &["shut".to_owned()]);
-        let ran = process::run_within(&mut run, PATIENCE)?.good()?;
-        check!(ran.out() == plain.out(), "{level}: {ran}, and not {plain}");
-    }
-    Ok(())
+    LEVELS.iter().try_for_each(|level| says_the_same(&scratch, &program, "shut", level).map(drop))
 }
 
 #[test]
@@ -90,13 +87,8 @@ fn a_child_need_not_have_all_of_its_parents_blocks() -> Result {
 fn a_jump_into_a_block_is_told_and_faults() -> Result {
     let scratch = Scratch::new();
     let program = built(&scratch)?;
-    let plain = process::run(command(&program).arg("jump"))?.good()?;
     for level in ["light", "full", "page"] {
-        let option = format!("--guard={level}");
-        let mut run = under_run(&scratch, level, &[&option, "--errors=quiet"], &program, &["jump".to_owned()]);
-        let ran = process::run_within(&mut run, PATIENCE)?.good()?;
-        check!(ran.out() == plain.out() && plain.out() == "faults 2\n", "{level}: {ran}, and not {plain}");
-        let ledger = scratch.path(&format!("{level}.hl"));
+        let ledger = says_the_same(&scratch, &program, "jump", level)?;
         let errors = told::errors(&ledger)?;
         let kinds: Vec<_> = errors.iter().map(|error| error.kind().to_owned()).collect();
         let wanted: &[&str] = if level == "page" { &["heap-use-after-free", "heap-buffer-overflow"] } else { &[] };
