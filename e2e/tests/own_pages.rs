@@ -87,6 +87,8 @@ fn a_child_need_not_have_all_of_its_parents_blocks() -> Result {
 fn a_jump_into_a_block_is_told_and_faults() -> Result {
     let scratch = Scratch::new();
     let program = built(&scratch)?;
+    let plain = process::run(command(&program).arg("jump"))?.good()?;
+    check!(plain.out() == "faults 2\n", "{plain}");
     for level in ["light", "full", "page"] {
         let ledger = says_the_same(&scratch, &program, "jump", level)?;
         let errors = told::errors(&ledger)?;
