@@ -38,7 +38,7 @@ const CEILINGS: &[(&str, u32, f64)] = &[
 const ACCOUNTS_CEILING: f64 = 40.0;
 
 /// Most instructions that the guard of the level `full` adds to a pair, beyond those of recording it with whole stacks.
-const FULL_CEILING: f64 = 1270.0;
+const FULL_CEILING: f64 = 1250.0;
 
 /// Pairs from one call of the victim's `segment` to the next: a whole walk over its tree.
 const SEGMENT_PAIRS: u64 = 2_000;

@@ -5,6 +5,8 @@
 
 use crate::ids::{Site, ThreadRow, Ticks};
 use crate::kind::Kind;
+use crate::layout::mask;
+use crate::record::RECORD_WORDS;
 
 /// The first word, once all others are there.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HLguard\n");
@@ -200,6 +202,15 @@ impl Kept {
         [u64::from(self.site.0) | who, time | u64::from(self.forks).wrapping_shl(TIME_BITS)]
     }
 
+    /// The two words of how the block of a record began, of which this is the default packing ([`Entry::pack`](crate::Entry::pack)): nothing that is not
+    /// kept is unpacked. `None`: there is no block.
+    #[inline(always)]
+    pub fn words_of_record(&[commit, address, size, time]: &[u64; RECORD_WORDS], forks: u8) -> Option<[u64; 2]> {
+        let (thread, kind, site) = (commit >> 48, address >> 48 & 63, size >> 32);
+        let time = (time & mask(44)).max(1);
+        (commit & mask(48) != 0).then_some([site | thread << 32 | kind << 56, time | u64::from(forks) << TIME_BITS])
+    }
+
     /// What two words say; `None`: nothing was kept.
     pub fn of_words([word, time]: [u64; 2]) -> Option<Kept> {
         (time != 0).then_some(Kept {
@@ -215,6 +226,21 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Entry;
+
+    #[test]
+    fn words_of_a_record_are_those_of_what_it_says() {
+        let records =
+            [[1, 0, 0, 0], [u64::MAX; RECORD_WORDS], [0x0003_0000_0000_0007, 0x0305_0000_1234_5670, 9 << 32 | 40, 77]];
+        for (words, forks) in records.into_iter().zip([0, Kept::FORKS_MAX, 3]) {
+            let Entry { site, kind, thread, time, .. } = Entry::unpack(&words).expect("a block");
+            let kept = Kept { site, kind, thread: thread.expect("packed"), time: time.expect("packed"), forks };
+            assert_eq!(Kept::words_of_record(&words, forks), Some(kept.words()), "{words:x?}");
+        }
+        assert_eq!(Kept::words_of_record(&[0, u64::MAX, 1, 1], 0), None, "vacant");
+        // Above the number stands the thread: that alone is no block.
+        assert_eq!(Kept::words_of_record(&[1 << 48, 1, 1, 1], 0), None);
+    }
 
     #[test]
     fn words_say_what_was_said() {

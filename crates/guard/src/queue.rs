@@ -156,13 +156,15 @@ impl Queue {
         for _ in 0..TRIES {
             let cell = cell(cells, ticket)?;
             let found = cell.load(Ordering::Acquire);
-            if turns_beyond(found, empty(cells, ticket)) <= 0 {
+            let empty = empty(cells, ticket);
+            if turns_beyond(found, empty) <= 0 {
                 let Some(number) = (found as u32).checked_sub(1) else {
                     // Nothing is there yet, nor behind it.
                     advance(&self.head, ticket);
                     return None;
                 };
-                let next = empty(cells, ticket.wrapping_add(cells.len() as u64));
+                // Nothing, one turn later.
+                let next = empty.wrapping_add(NUMBER).wrapping_add(1);
                 if exchange(cell, found, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     advance(&self.head, ticket.wrapping_add(1));
                     return Some(number);

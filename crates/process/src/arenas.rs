@@ -19,8 +19,9 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use heapledger_format::errors::FoundAt;
 use heapledger_format::family::InheritedFree;
 use heapledger_format::guard::{ClosedTables, GuardTables, Kept};
+use heapledger_format::record::{ADDRESS_MAX, RECORD_WORDS};
 use heapledger_format::session;
-use heapledger_format::{Entry, FreedEntry, Kind, Site, TallyCounter, ThreadRow, Ticks};
+use heapledger_format::{Entry, Kind, Site, TallyCounter, ThreadRow, Ticks};
 use heapledger_guard::judging::OwnHeap;
 use heapledger_guard::{
     Closed, ClosedCounts, ClosedLimits, Fill, Finding, Found, Full, FullCounts, Life, Limits, Memory, NotFreed, Region,
@@ -438,26 +439,25 @@ pub(crate) fn fetch_soon(shared: &Shared, address: u64) {
     }
 }
 
-/// Keeps what the recorder knows of a block that ends.
+/// Keeps what the recorder knows of a block that ends: of the record with these words, and how it ended.
 #[inline(always)]
-pub(crate) fn annotate(shared: &Shared, address: impl FnOnce() -> u64, block: impl FnOnce() -> Option<FreedEntry>) {
+pub(crate) fn annotate(shared: &Shared, record: &[AtomicU64; RECORD_WORDS], end: impl FnOnce() -> Kept) {
     if shared.settings().guard.level >= Level::Full {
-        let address = address();
+        let address = record[1].load(Ordering::Relaxed) & ADDRESS_MAX;
         // At these levels nearly all blocks lie there: no look at the range around both first, as [`contains`] has it.
         let is_full = FULL.contains(address as usize);
         if is_full || CLOSED.contains(address as usize) {
-            keep(address, is_full, block);
+            keep(address, is_full, record, &end());
         }
     }
 }
 
 #[inline(never)]
-fn keep(address: u64, is_full: bool, freed: impl FnOnce() -> Option<FreedEntry>) {
-    let Some(freed) = freed() else { return };
-    let (block, forks) = (&freed.block, family::forks_kept());
-    let given = packed(block.site, block.thread, block.kind, block.time, forks);
-    let taken = packed(freed.site, freed.thread, freed.by, freed.time, forks);
-    write_row(address, is_full, given, taken);
+fn keep(address: u64, is_full: bool, record: &[AtomicU64; RECORD_WORDS], end: &Kept) {
+    let words = record.each_ref().map(|word| word.load(Ordering::Relaxed));
+    if let Some(given) = Kept::words_of_record(&words, end.forks) {
+        write_row(address, is_full, given, end.words());
+    }
 }
 
 /// The same of a block that a forked child has inherited: its parent's ledger has it.

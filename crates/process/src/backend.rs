@@ -5,6 +5,7 @@ use crate::access::{AboutBlock, Access};
 use crate::arenas;
 use crate::cells::{Addresses as _, SLOTS_MAX};
 use crate::chunks::Lease;
+use crate::family;
 use crate::history;
 use crate::hooks::NewBlock;
 use crate::index::{Index, Insert};
@@ -16,10 +17,9 @@ use crate::slots::{BATCH, LOCAL_MAX};
 use crate::state::{Entered, ThreadBooks};
 use crate::summing;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+use heapledger_format::guard::Kept;
 use heapledger_format::header::State;
-use heapledger_format::record::{
-    ADDRESS_MAX, FREED_LABEL_SHIFT, FREED_NEXT_SHIFT, HISTORY_WORDS, Options, RECORD_WORDS,
-};
+use heapledger_format::record::{FREED_LABEL_SHIFT, FREED_NEXT_SHIFT, HISTORY_WORDS, Options, RECORD_WORDS};
 use heapledger_format::section::thread;
 use heapledger_format::{Entry, FreedEntry, Kind, SectionKind, TallyCounter, ThreadRow, Ticks};
 use heapledger_recorder::backend::{Backend, Begun, CallEffect, Change, Ended, Freed, Inserted, Measure, Number, Slot};
@@ -124,21 +124,9 @@ impl Access<'_> {
     /// Where freed blocks wait: keeps with them who had them, and who freed them.
     #[inline(always)]
     fn annotate(&mut self, slot: Slot, freed: &Freed) {
-        let row = self.state.row;
-        let address = || self.shared.words_of(slot, Ordering::Relaxed)[1] & ADDRESS_MAX;
-        arenas::annotate(self.shared, address, || {
-            let block = Entry::unpack(&self.shared.words_of(slot, Ordering::Relaxed))?;
-            let Freed { number, later, ended: Ended { by, site }, time } = *freed;
-            Some(FreedEntry {
-                block,
-                number: number.0,
-                later,
-                by,
-                site,
-                thread: Some(row),
-                time: Some(time),
-                core: None,
-            })
+        arenas::annotate(self.shared, self.shared.record(slot), || {
+            let Freed { ended: Ended { by, site }, time, .. } = *freed;
+            Kept { site, thread: self.state.row, kind: by, time, forks: family::forks_kept() }
         });
     }
 

@@ -7,6 +7,7 @@
 //! them are of one origin (the kernel joins mappings only if what it keeps of their pages is the same), so a page is touched first.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use heapledger_guard::Window;
 use heapledger_linux::syscall::{self, advice};
 
 const PAGE_BYTES: usize = 4096;
@@ -18,6 +19,7 @@ const CLOCK_THREAD_CPU: usize = 3;
 pub(crate) struct Land {
     first: u64,
     bytes: u64,
+    window: Window,
     /// Pages are closed by taking their protection away, and all are in the beginning.
     is_protected: bool,
     /// No single page of it is ever closed.
@@ -59,13 +61,22 @@ pub(crate) fn make_no_calls() {
 }
 
 impl Land {
+    /// What was mapped there, for the guard alone and for good.
+    fn of(first: usize, bytes: usize) -> Land {
+        let (first, bytes) = (first as u64, bytes as u64);
+        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
+        // where it has no closed page.
+        let window = unsafe { Window::new(first, bytes) };
+        Land { first, bytes, window, is_protected: false, may_be_huge: false }
+    }
+
     /// So many bytes that can be read and written, zeros, that begin at a multiple of `alignment`. `None` if there are none.
     pub(crate) fn reserve(bytes: usize, alignment: usize) -> Option<Land> {
         let all = bytes.checked_add(alignment)?;
         let mapped = syscall::map_anonymous(all).ok()? as usize;
         settle(mapped as *mut u8, all);
         let first = mapped.checked_next_multiple_of(alignment)?;
-        Some(Land { first: first as u64, bytes: bytes as u64, is_protected: false, may_be_huge: true })
+        Some(Land { may_be_huge: true, ..Land::of(first, bytes) })
     }
 
     /// So many bytes of which pages can be [closed](Self::close). `None` if there are none.
@@ -81,7 +92,7 @@ impl Land {
         }
         let mapped = syscall::map_private_closed(bytes).ok()?;
         settle(mapped, bytes);
-        let land = Land { first: mapped as u64, bytes: bytes as u64, is_protected: true, may_be_huge: false };
+        let land = Land { is_protected: true, ..Land::of(mapped as usize, bytes) };
         land.has_one_origin().then_some(land)
     }
 
@@ -114,10 +125,9 @@ impl Land {
     }
 
     /// All of it.
-    pub(crate) fn window(&self) -> heapledger_guard::Window {
-        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
-        // where it has no closed page.
-        unsafe { heapledger_guard::Window::new(self.first, self.bytes) }
+    #[inline(always)]
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
     }
 
     /// Whether the system may be asked for anything.

@@ -8,7 +8,7 @@ use crate::shared::Phase;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use heapledger_format::session::guard;
 use heapledger_guard::groups::Group;
-use heapledger_guard::{Around, Full, Memory, Slot, System, Tables, Used, Window};
+use heapledger_guard::{Around, Full, Memory, Slot, System, Tables, Used};
 
 /// A block takes at least so much.
 const BYTES_OF_A_BLOCK_LEAST: u64 = 64;
@@ -30,64 +30,61 @@ impl<A> GuardedRange<A> {
     /// The range as an arena sees it.
     #[inline(always)]
     pub(crate) fn system(&self) -> Own<'_> {
-        Own { window: self.land.window(), land: &self.land }
+        Own(&self.land)
     }
 }
 
 /// See [`GuardedRange::system`].
-pub(crate) struct Own<'l> {
-    window: Window,
-    land: &'l Land,
-}
+pub(crate) struct Own<'l>(&'l Land);
 
 impl Memory for Own<'_> {
     #[inline(always)]
     fn read<const BYTES: usize>(&self, address: u64) -> Option<[u8; BYTES]> {
-        self.window.read(address)
+        self.0.window().read(address)
     }
 
     #[inline(always)]
     fn write<const BYTES: usize>(&self, address: u64, bytes: [u8; BYTES]) -> Option<()> {
-        self.window.write(address, bytes)
+        self.0.window().write(address, bytes)
     }
 
     #[inline(always)]
     fn fill(&self, address: u64, bytes: u64, byte: u8) -> Option<()> {
-        self.window.fill(address, bytes, byte)
+        self.0.window().fill(address, bytes, byte)
     }
 
     #[inline(always)]
     fn fetch_soon(&self, address: u64) {
-        self.window.fetch_soon(address);
+        self.0.window().fetch_soon(address);
     }
 
     #[inline(always)]
     fn first_other(&self, address: u64, bytes: u64, byte: u8) -> Option<u64> {
-        self.window.first_other(address, bytes, byte)
+        self.0.window().first_other(address, bytes, byte)
     }
 
     #[inline(always)]
     fn is_other(&self, wanted: Around) -> bool {
-        self.window.is_other(wanted)
+        self.0.window().is_other(wanted)
     }
 
     #[inline(always)]
     fn lay(&self, wanted: Around) {
-        self.window.lay(wanted);
+        self.0.window().lay(wanted);
     }
 }
 
 impl System for Own<'_> {
     fn close(&self, first: u64, bytes: u64) -> bool {
-        self.land.close(first, bytes)
+        self.0.close(first, bytes)
     }
 
     fn open(&self, first: u64, bytes: u64) -> bool {
-        self.land.open(first, bytes)
+        self.0.open(first, bytes)
     }
 
     fn discard(&self, first: u64, bytes: u64) -> bool {
-        self.land.discard(first, bytes)
+        self.0.discard(first, bytes)
     }
 }
 

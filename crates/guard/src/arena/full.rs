@@ -44,8 +44,7 @@ const ALIGNMENT_MAX: u64 = 1 << 30;
 pub struct Full {
     store: Store,
     free: FreeRuns,
-    fill_bytes_max: u64,
-    freed_fill: Option<u8>,
+    watched: Watched,
     front_bytes: u64,
     gap_bytes: u64,
     bytes_max: AtomicU64,
@@ -74,8 +73,7 @@ impl Full {
         let arena = Self {
             store,
             free,
-            fill_bytes_max: limits.fill_bytes_max,
-            freed_fill: Some(limits.freed_fill),
+            watched: Watched { first, fill_bytes_max: limits.fill_bytes_max, freed_fill: Some(limits.freed_fill) },
             front_bytes: FRONT_BYTES,
             gap_bytes: Self::GAP_BYTES,
             bytes_max: AtomicU64::new(0),
@@ -97,7 +95,7 @@ impl Full {
 
     /// One that does not fill freed blocks: nobody sees then what is written to them.
     pub fn without_freed_fill(self) -> Self {
-        Self { freed_fill: None, ..self }
+        Self { watched: Watched { freed_fill: None, ..self.watched }, ..self }
     }
 
     /// Bytes around each block at least.
@@ -112,7 +110,7 @@ impl Full {
 
     /// What freed blocks are filled with.
     pub fn freed_fill(&self) -> Option<u8> {
-        self.freed_fill
+        self.watched.freed_fill
     }
 
     /// Bytes of a block with the least that lies around it.
@@ -150,7 +148,7 @@ impl Full {
         slot.describe(start.wrapping_sub(home), (request.size, request.alignment), request.words);
         let (filled, fill) = match request.fill {
             Fill::Zero if !clean => (request.size, 0),
-            Fill::Byte(byte) => (request.size.min(self.fill_bytes_max), byte),
+            Fill::Byte(byte) => (request.size.min(self.watched.fill_bytes_max), byte),
             _ => (0, 0),
         };
         memory.lay(filled_around(edges((home, run), start, request.size), filled, fill));
@@ -214,15 +212,15 @@ impl Full {
     ) -> Result<(), NotFreed> {
         let number = self.number(address).ok_or(NotFreed::NotOurs)?;
         let (place, slot) = self.store.win(number, address)?;
-        let edges = self.watched().edges(&place);
+        let edges = self.watched.edges(&place);
         if memory.is_other(edges_around(edges))
-            && self.watched().tell_edges(memory, (slot, number), |finding| found(finding))
+            && self.watched.tell_edges(memory, (slot, number), |finding| found(finding))
         {
             // What is told of them later is what was done later.
             fill_edges(memory, edges);
         }
-        if let Some(fill) = self.freed_fill {
-            let _ = memory.fill(address, place.size.min(self.fill_bytes_max), fill);
+        if let Some(fill) = self.watched.freed_fill {
+            let _ = memory.fill(address, place.size.min(self.watched.fill_bytes_max), fill);
         }
         slot.describe_end(words);
         slot.put(Kind::Freed, 0);
@@ -275,7 +273,7 @@ impl Full {
         self.fetch_next(memory);
         let slot = self.store.slot(number)?;
         let Some(place) = slot.place_begun() else { return Some(0) };
-        self.watched().tell_freed(memory, &place, (slot, number), found);
+        self.watched.tell_freed(memory, &place, (slot, number), found);
         self.release(memory, (number, slot), &place);
         Some(self.weight(place.size))
     }
@@ -454,13 +452,7 @@ impl Full {
     /// Looks at one block, and says how many bytes it has looked at.
     fn examine(&self, memory: &impl Memory, number: u32, found: &mut impl FnMut(&Finding)) -> u64 {
         let Some(slot) = self.store.slot(number) else { return 0 };
-        self.watched().examine(memory, slot, number, found)
-    }
-
-    #[inline(always)]
-    fn watched(&self) -> Watched {
-        let Self { fill_bytes_max, freed_fill, .. } = *self;
-        Watched { first: self.store.first(), fill_bytes_max, freed_fill }
+        self.watched.examine(memory, slot, number, found)
     }
 
     /// From now on no further memory is used, nor further rows: what is free of the memory there is can be had. Says what was used:

@@ -30,7 +30,7 @@ const _: () = assert!(GROUPS_PER_UNIT as u64 * GROUP_RUNS as u64 * super::Full::
 #[inline(always)]
 pub(super) fn class_for(need: u64) -> usize {
     match need <= SMALL_BYTES {
-        true => class_of(need.div_ceil(GRAIN_BYTES)),
+        true => class_of(need.wrapping_add(GRAIN_BYTES.wrapping_sub(1)).wrapping_shr(GRAIN_BYTES.trailing_zeros())),
         false => class_of(need.div_ceil(UNIT_BYTES)).saturating_add(LARGE),
     }
 }

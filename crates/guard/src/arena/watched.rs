@@ -11,7 +11,7 @@ use crate::check::Region;
 use crate::memory::Memory;
 
 /// What is looked at of blocks: of this process, or of another one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Watched {
     /// The first address of the range.
     pub(crate) first: u64,
