@@ -61,11 +61,15 @@ pub(crate) fn make_no_calls() {
 }
 
 impl Land {
-    /// What was mapped there, for the guard alone and for good.
-    fn of(first: usize, bytes: usize) -> Land {
+    /// These bytes.
+    ///
+    /// # Safety
+    ///
+    /// They were mapped for the guard alone, and stay as long as this is in use.
+    unsafe fn of(first: usize, bytes: usize) -> Land {
         let (first, bytes) = (first as u64, bytes as u64);
-        // SAFETY: mapped for the guard alone, for good; what of it the program has is its business, and only an arena looks at it, and only
-        // where it has no closed page.
+        // SAFETY: as the caller says; what of it the program has is its business, and only an arena looks at it, and only where it has no
+        // closed page.
         let window = unsafe { Window::new(first, bytes) };
         Land { first, bytes, window, is_protected: false, may_be_huge: false }
     }
@@ -76,7 +80,9 @@ impl Land {
         let mapped = syscall::map_anonymous(all).ok()? as usize;
         settle(mapped as *mut u8, all);
         let first = mapped.checked_next_multiple_of(alignment)?;
-        Some(Land { may_be_huge: true, ..Land::of(first, bytes) })
+        // SAFETY: they lie in what was mapped just now.
+        let land = unsafe { Land::of(first, bytes) };
+        Some(Land { may_be_huge: true, ..land })
     }
 
     /// So many bytes of which pages can be [closed](Self::close). `None` if there are none.
@@ -92,7 +98,8 @@ impl Land {
         }
         let mapped = syscall::map_private_closed(bytes).ok()?;
         settle(mapped, bytes);
-        let land = Land { is_protected: true, ..Land::of(mapped as usize, bytes) };
+        // SAFETY: mapped just now.
+        let land = Land { is_protected: true, ..unsafe { Land::of(mapped as usize, bytes) } };
         land.has_one_origin().then_some(land)
     }
 
